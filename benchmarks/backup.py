@@ -12,10 +12,8 @@ from threading import Event
 
 from barograph.kit.database import Row, Transaction
 from barograph.kit.sqlite import SQLiteDatabase
+from benchmarks import bench
 from benchmarks.market import make_database
-from benchmarks.plan import ROUNDS, Plan
-from benchmarks.processes import BAROGRAPH, BenchmarkFailed
-from benchmarks.table import Figure, Section
 
 TITLE = "Backup of a SQLite database while a writer writes every 5 ms"
 FULL_MB, QUICK_MB = 1_000, 20
@@ -27,20 +25,20 @@ CONTROL_SECONDS = 5.0
 _INSERT = f"INSERT INTO readings VALUES ({', '.join(f'${n}' for n in range(1, 12))})"
 
 
-def measure(plan: Plan, folder: Path) -> Section:
+def measure(plan: bench.Plan, folder: Path) -> bench.Section:
     """Measure the writes alone, then during a backup."""
     data = folder / "data"
     data.mkdir()
-    megabytes = FULL_MB if plan.rounds >= ROUNDS else QUICK_MB
+    megabytes = FULL_MB if plan.rounds >= bench.ROUNDS else QUICK_MB
     asyncio.run(_fill(data, megabytes * 1_000_000))
     size = (data / "barograph.sqlite3").stat().st_size / 1e6
     alone, _ = _writes_during(data, lambda: time.sleep(CONTROL_SECONDS))
     beside, seconds = _writes_during(data, lambda: _back_up(data, folder / "backup"))
     again, _ = _writes_during(data, lambda: time.sleep(CONTROL_SECONDS))
-    figures = [Figure(f"backup of {size:,.0f} MB, checked", f"{seconds:.1f} s")]
+    figures = [bench.Figure(f"backup of {size:,.0f} MB, checked", f"{seconds:.1f} s")]
     for name, times in (("during it", beside), ("before it", alone), ("after it", again)):
-        figures.append(Figure(f"longest pause of a write {name}", _text(times)))
-    return Section(TITLE, figures)
+        figures.append(bench.Figure(f"longest pause of a write {name}", _text(times)))
+    return bench.Section(TITLE, figures)
 
 
 def _text(times: list[float]) -> str:
@@ -68,10 +66,10 @@ def _row(contract: int, at: int) -> Row:
 
 
 def _back_up(data: Path, target: Path) -> None:
-    command = (*BAROGRAPH, "backup", str(target), "--data", str(data))
+    command = (*bench.BAROGRAPH, "backup", str(target), "--data", str(data))
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise BenchmarkFailed(done.stderr)
+        raise bench.BenchmarkFailed(done.stderr)
 
 
 def _writes_during(data: Path, work: Callable[[], None]) -> tuple[list[float], float]:

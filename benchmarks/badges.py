@@ -9,9 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from barograph.badges.svg import MEASURED, Badge, Style, render
-from benchmarks.plan import Plan
-from benchmarks.processes import BenchmarkFailed
-from benchmarks.table import Section, at_least
+from benchmarks import bench
 
 TITLE = "Badges drawn, as a multiple of badge-maker on Node: median of the rounds"
 BOUND = 5
@@ -44,11 +42,11 @@ class Peer:
         print(json.dumps(fields), file=self._process.stdin, flush=True)
         line = self._process.stdout.readline()
         if not line:
-            raise BenchmarkFailed("badge-maker ended")
+            raise bench.BenchmarkFailed("badge-maker ended")
         return float(line) / 1000
 
 
-def measure(plan: Plan, _folder: Path) -> Section:
+def measure(plan: bench.Plan, _folder: Path) -> bench.Section:
     """Draw the same badges with both, round by round: each text for the first time, then again."""
     figures = []
     with _peer() as peer:
@@ -60,9 +58,11 @@ def measure(plan: Plan, _folder: Path) -> Section:
                 new.append(theirs / _seconds(badges))
                 seen.append(peer.seconds(badges) / _seconds(badges))
             # The first round only warms both up.
-            figures.append(at_least(f"{style}, every text for the first time", new[1:], BOUND))
-            figures.append(at_least(f"{style}, every text drawn before", seen[1:], BOUND))
-    return Section(TITLE, figures)
+            figures.append(
+                bench.at_least(f"{style}, every text for the first time", new[1:], BOUND)
+            )
+            figures.append(bench.at_least(f"{style}, every text drawn before", seen[1:], BOUND))
+    return bench.Section(TITLE, figures)
 
 
 def _badges(style: Style, number: int) -> list[Badge]:
@@ -86,7 +86,7 @@ def _peer() -> Iterator[Peer]:
     try:
         printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     except subprocess.CalledProcessError as error:
-        raise BenchmarkFailed(f"badge-maker cannot be installed: {error.stderr}") from error
+        raise bench.BenchmarkFailed(f"badge-maker cannot be installed: {error.stderr}") from error
     node, folder = printed.splitlines()
     with subprocess.Popen(
         (node, str(TESTS / "node" / "pace.mjs")),

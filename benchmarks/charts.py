@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from math import sin
 from pathlib import Path
 from statistics import median
@@ -21,8 +21,7 @@ from barograph.markets.store import ReadingRow, record_rows
 from barograph.site.charts.columns import column_chart
 from barograph.site.charts.lines import line_chart
 from barograph.site.charts.small import REGIME_BANDS
-from benchmarks.plan import Plan
-from benchmarks.table import Figure, Section
+from benchmarks import bench
 
 TITLE = "Charts of 60 days, among {contracts} contracts in the record: median"
 DAYS = 60
@@ -33,14 +32,14 @@ BOUND_BYTES = 5_000
 MIN_WATCHED_PCT = 95.0
 
 
-def measure(plan: Plan, folder: Path) -> Section:
+def measure(plan: bench.Plan, folder: Path) -> bench.Section:
     """Fill a record, then read and draw from it again and again."""
     contracts = CONTRACTS if plan.demo else FEW_CONTRACTS
     figures = asyncio.run(_measure(folder, contracts))
-    return Section(TITLE.format(contracts=contracts), figures)
+    return bench.Section(TITLE.format(contracts=contracts), figures)
 
 
-async def _measure(folder: Path, contracts: int) -> list[Figure]:
+async def _measure(folder: Path, contracts: int) -> list[bench.Figure]:
     database = SQLiteDatabase(folder / "charts.sqlite3", survives_power_cuts=False)
     now = system_clock() // HOUR * HOUR
     try:
@@ -51,7 +50,7 @@ async def _measure(folder: Path, contracts: int) -> list[Figure]:
         await database.close()
 
 
-async def _figures(database: SQLiteDatabase, now: int) -> list[Figure]:
+async def _figures(database: SQLiteDatabase, now: int) -> list[bench.Figure]:
     async def lines(tx: Transaction) -> Series:
         return await reading_series(tx, ContractName("bybit", "C1USDT"), "funding", DAYS, now)
 
@@ -69,11 +68,16 @@ async def _figures(database: SQLiteDatabase, now: int) -> list[Figure]:
     drawn = _line(series)
     size = len(drawn.encode())
     return [
-        Figure(f"read a line of {len(series.points)} points", _ms(line_reads)),
-        Figure("draw it, with the regime's bands", _ms(_times(lambda: _line(series)))),
-        Figure("  its bytes", f"{size}", f"<= {BOUND_BYTES}", size <= BOUND_BYTES),
-        Figure(f"read {len(liquidated.columns)} columns of liquidations", _ms(column_reads)),
-        Figure("draw them", _ms(_times(lambda: _columns(liquidated)))),
+        bench.Figure(f"read a line of {len(series.points)} points", _ms(line_reads)),
+        bench.Figure(
+            "draw it, with the regime's bands",
+            f"{bench.milliseconds(lambda: _line(series), REPEATS):.2f} ms",
+        ),
+        bench.Figure("  its bytes", f"{size}", f"<= {BOUND_BYTES}", size <= BOUND_BYTES),
+        bench.Figure(f"read {len(liquidated.columns)} columns of liquidations", _ms(column_reads)),
+        bench.Figure(
+            "draw them", f"{bench.milliseconds(lambda: _columns(liquidated), REPEATS):.2f} ms"
+        ),
     ]
 
 
@@ -85,15 +89,6 @@ def _line(series: Series) -> str:
 
 def _columns(series: LiquidationSeries) -> str:
     return column_chart(series, prefix="liquidations", name="Liquidations")
-
-
-def _times(work: Callable[[], object]) -> list[float]:
-    times = []
-    for _ in range(REPEATS):
-        begun = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - begun)
-    return times
 
 
 def _ms(seconds: list[float]) -> str:

@@ -4,7 +4,7 @@ One subscriber of the simulated identity provider sends requests. The comparison
 route that reads the same versions twice by the driver alone and builds the service's pydantic model
 from a prepared response. It checks no token, entitlement, parameter or digest and compares nothing.
 
-Run as `python -m benchmarks.comparison identity PORT FOLDER` or `… peer PORT FILE HISTORY`.
+Run as `python -m benchmarks.comparison PORT FOLDER`, it is the identity provider.
 """
 
 import asyncio
@@ -53,23 +53,11 @@ from barograph_demo.servers.identity import (
     load_or_create_key,
     running_identity,
 )
-from benchmarks.hot_reads import Contender, alternate, alternate_latencies, answer_of, ratios
+from benchmarks import bench, load
+from benchmarks.hot_reads import Contender, alternate, alternate_latencies, answer_of
 from benchmarks.ledger import SHORT, driver_reader, load_record, long_record
-from benchmarks.load import Latency
 from benchmarks.market import benchmark_settings, publish_market
-from benchmarks.peers import FILE_VARIABLE, OF_THE_FRAMEWORK, serve_peer, store, stored_answer
-from benchmarks.plan import Plan
-from benchmarks.processes import (
-    HOST,
-    Answer,
-    BenchmarkFailed,
-    answers,
-    running,
-    until,
-    unused_port,
-    web_service,
-)
-from benchmarks.table import Figure, Section, at_least, at_most
+from benchmarks.peers import FILE_VARIABLE, OF_THE_FRAMEWORK, running_peer, store, stored_answer
 
 TITLE = "The entitled comparison, for one subscriber: median of the rounds (middle half)"
 LENGTH_BOUND = 1.3
@@ -90,7 +78,7 @@ LEVELS: Mapping[str, float] = {
 }
 
 
-def measure(plan: Plan, folder: Path) -> Section:
+def measure(plan: bench.Plan, folder: Path) -> bench.Section:
     """Measure two services with records of different lengths, then one of them and its peer."""
     long = long_record(plan)
     with ExitStack() as stack:
@@ -101,12 +89,12 @@ def measure(plan: Plan, folder: Path) -> Section:
             name, settings = f"{count:,}", entitled_settings(folder / str(count), provider)
             targets[name] = comparison_target(*fill_service(settings, count))
             token = demo_token(folder, "feed", system_clock(), provider.url)
-            child = stack.enter_context(web_service(settings))
+            child = stack.enter_context(bench.web_service(settings))
             services[name] = Contender(child, settings.port, (f"Authorization: Bearer {token}",))
         figures = _latencies(services, targets, plan.rounds)
         history = folder / str(long) / "history.sqlite3"
         figures += _costs(services[name], targets[name], history, plan.rounds)
-    return Section(TITLE, figures)
+    return bench.Section(TITLE, figures)
 
 
 def entitled_settings(data: Path, provider: ServerAddress) -> Settings:
@@ -117,7 +105,7 @@ def entitled_settings(data: Path, provider: ServerAddress) -> Settings:
         "identity_url": provider.url,
         "identity_api_key": SecretStr(API_KEY),
     }
-    return benchmark_settings(data, unused_port()).model_copy(update=who)
+    return benchmark_settings(data).model_copy(update=who)
 
 
 def fill_service(settings: Settings, count: int) -> tuple[Version, Version]:
@@ -159,7 +147,7 @@ def _proposal(day: date) -> Proposal:
     }
     found = rates.propose(series, now, day, PERIOD, was_inverted=False)
     if isinstance(found, str):
-        raise BenchmarkFailed(f"there is no stance to compare: {found}")
+        raise bench.BenchmarkFailed(f"there is no stance to compare: {found}")
     return found
 
 
@@ -181,7 +169,7 @@ def comparison_target(before: Version, after: Version) -> str:
 
 def _latencies(
     services: Mapping[str, Contender], targets: Mapping[str, str], rounds: int
-) -> list[Figure]:
+) -> list[bench.Figure]:
     found = alternate_latencies(services, targets, rounds)
     short, long = found
     pairs = list(zip(found[long], found[short], strict=True))
@@ -189,18 +177,18 @@ def _latencies(
     p99 = [one.p99 / other.p99 for one, other in pairs]
     return [
         *(latency_figure(f"latency at {count} versions", found[count]) for count in (short, long)),
-        at_most(f"  p50: {long} versions / {short}", p50, LENGTH_BOUND),
-        at_most(f"  p99: {long} versions / {short}", p99, LENGTH_BOUND),
+        bench.at_most(f"  p50: {long} versions / {short}", p50, LENGTH_BOUND),
+        bench.at_most(f"  p99: {long} versions / {short}", p99, LENGTH_BOUND),
     ]
 
 
-def latency_figure(name: str, found: list[Latency]) -> Figure:
+def latency_figure(name: str, found: list[load.Latency]) -> bench.Figure:
     """The latency of one service, as the median of its rounds."""
     p50, p99 = (median(column) for column in zip(*found, strict=True))
-    return Figure(name, f"p50 {p50:.2f} ms, p99 {p99:.2f} ms")
+    return bench.Figure(name, f"p50 {p50:.2f} ms, p99 {p99:.2f} ms")
 
 
-def _costs(service: Contender, target: str, history: Path, rounds: int) -> list[Figure]:
+def _costs(service: Contender, target: str, history: Path, rounds: int) -> list[bench.Figure]:
     """Requests per CPU-second of the service between two peers."""
     file = history.with_name("answer")
     answer = answer_of(service, target)
@@ -209,17 +197,15 @@ def _costs(service: Contender, target: str, history: Path, rounds: int) -> list[
         contenders = {"peer": first, "service": service, "twin": twin}
         for name, contender in contenders.items():
             if _lasting(answer_of(contender, target)) != _lasting(answer):
-                raise BenchmarkFailed(f"{name} returns a different response to the comparison")
+                raise bench.BenchmarkFailed(
+                    f"{name} returns a different response to the comparison"
+                )
         rates_of = alternate(contenders, target, rounds)
-    return [
-        at_least(
-            "requests / FastAPI route", ratios(rates_of, "service", "peer", "twin"), PEER_SHARE
-        ),
-        at_least("  A/A control: FastAPI route / FastAPI route", ratios(rates_of, "twin", "peer")),
-    ]
+    name = "requests / FastAPI route"
+    return bench.between(rates_of, name, "FastAPI route", PEER_SHARE)
 
 
-def _lasting(answer: Answer) -> tuple[list[tuple[str, str]], dict[str, Any]]:
+def _lasting(answer: bench.Answer) -> tuple[list[tuple[str, str]], dict[str, Any]]:
     """A response without its time."""
     body: dict[str, Any] = msgspec.json.decode(answer.body)
     headers = [(name.lower(), value) for name, value in answer.headers]
@@ -229,19 +215,18 @@ def _lasting(answer: Answer) -> tuple[list[tuple[str, str]], dict[str, Any]]:
 @contextmanager
 def identity_provider(folder: Path) -> Iterator[ServerAddress]:
     """The demo's identity provider as a process."""
-    address = ServerAddress(HOST, unused_port())
-    command = (*COMMAND, "identity", str(address.port), str(folder))
-    with running(command, log=folder / "identity.log") as child:
-        until(lambda: answers(address.port, KEYS_PATH), child)
+    address = ServerAddress(bench.HOST, bench.unused_port())
+    command = (*COMMAND, str(address.port), str(folder))
+    with bench.running(command, log=folder / "identity.log") as child:
+        bench.until(lambda: bench.answers(address.port, KEYS_PATH), child)
         yield address
 
 
 @contextmanager
 def _peer(target: str, file: Path, history: Path) -> Iterator[Contender]:
-    port = unused_port()
-    command = (*COMMAND, "peer", str(port), str(file), str(history))
-    with running(command, log=file.with_suffix(".log")) as child:
-        until(lambda: answers(port, target), child)
+    files = {FILE_VARIABLE: str(file), HISTORY_VARIABLE: str(history)}
+    ready, log = lambda port: bench.answers(port, target), file.with_suffix(".log")
+    with running_peer("benchmarks.comparison:peer", ready, log, **files) as (child, port):
         yield Contender(child, port)
 
 
@@ -270,14 +255,6 @@ async def _provide(port: int, folder: Path) -> None:
         await asyncio.Event().wait()
 
 
-def _run(part: str, port: int, *rest: str) -> None:
-    die_with_parent()
-    if part == "identity":
-        asyncio.run(_provide(port, Path(rest[0])))
-    else:
-        os.environ[FILE_VARIABLE], os.environ[HISTORY_VARIABLE] = rest
-        serve_peer("benchmarks.comparison:peer", port)
-
-
 if __name__ == "__main__":
-    _run(sys.argv[1], int(sys.argv[2]), *sys.argv[3:])
+    die_with_parent()
+    asyncio.run(_provide(int(sys.argv[1]), Path(sys.argv[2])))

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import subprocess
 import sys
 import time
@@ -21,47 +20,34 @@ from barograph.kit.sqlite import SQLiteDatabase
 from barograph.markets.documents import MARKET_STATE_PATH
 from barograph.settings import Settings
 from barograph_demo.servers.exchange import ExchangeAddress
-from benchmarks.live import live_settings, simulated_exchange
-from benchmarks.plan import Plan
-from benchmarks.processes import (
-    BAROGRAPH,
-    HOST,
-    Child,
-    answers,
-    running,
-    until,
-    unused_port,
-    web_service,
-)
-from benchmarks.table import Figure, Section, at_most
+from benchmarks import bench
+from benchmarks.market import collector, live_settings, running_exchange
 
 BOUND = 1.5
 EVENT_SECONDS = 0.5
+PAUSE_SECONDS = 0.005
 FULL, SHORT = (1_000, 300), (50, 12)
 """Subscribers, and seconds."""
 
 
-def measure(plan: Plan, folder: Path) -> Section:
+def measure(plan: bench.Plan, folder: Path) -> bench.Section:
     """Every subscriber must see every event once; hot reads are measured beside them."""
     count, seconds = FULL if plan.rounds >= 10 else SHORT
-    exchange = ExchangeAddress(HOST, unused_port())
+    exchange = ExchangeAddress(bench.HOST, bench.unused_port())
     settings = live_settings(folder, exchange).model_copy(update={"workers": 2})
-    with ExitStack() as stack:
-        world = running(simulated_exchange(folder, exchange.port), log=folder / "exchange.log")
-        child = stack.enter_context(world)
-        until(lambda: answers(exchange.port, "/v5/market/time"), child)
+    with running_exchange(folder, exchange.port):
         figures = _subscribed(settings, count, seconds)
     title = f"{count:,} subscribers of the event stream for {seconds} s, two web workers"
-    return Section(title, figures)
+    return bench.Section(title, figures)
 
 
-def _subscribed(settings: Settings, count: int, seconds: int) -> list[Figure]:
+def _subscribed(settings: Settings, count: int, seconds: int) -> list[bench.Figure]:
     phase = seconds // 6
     with ExitStack() as processes:
-        collector = processes.enter_context(ExitStack())
+        collecting = processes.enter_context(ExitStack())
         web_stack = processes.enter_context(ExitStack())
-        _start_collector(collector, settings)
-        web = web_stack.enter_context(web_service(settings))
+        collecting.enter_context(collector(settings))
+        web = web_stack.enter_context(bench.web_service(settings))
         with _events(settings) as written:
             quiet = _p99(settings.port, phase)
             before = _memory(web)
@@ -75,49 +61,38 @@ def _subscribed(settings: Settings, count: int, seconds: int) -> list[Figure]:
             rounds = [_p99(settings.port, phase) / quiet]
             memory = (_memory(web) - before) / count
             print("event_stream: restart the collector and the web", file=sys.stderr)
-            collector.close()
-            _start_collector(collector, settings)
+            collecting.close()
+            collecting.enter_context(collector(settings))
             web_stack.close()
-            web_stack.enter_context(web_service(settings))
+            web_stack.enter_context(bench.web_service(settings))
             time.sleep(phase)  # they reconnect
             rounds += [_p99(settings.port, phase) / quiet for _ in range(2)]
         last = written[0]
         told, _ = subscribers.communicate(f"{last}\n".encode(), timeout=120)
     found = json.loads(told)
     return [
-        Figure("events", f"{last:,}"),
-        Figure(
+        bench.Figure("events", f"{last:,}"),
+        bench.Figure(
             "subscribers that saw every event once",
             f"{found['exact']:,}",
             f"{count:,}",
             found["exact"] == count,
         ),
-        Figure("connections", f"{found['connections']:,}"),
-        Figure("memory per subscriber", f"{memory / 1000:.1f} kB"),
-        Figure("p99 of hot reads without subscribers", f"{quiet * 1000:.2f} ms"),
-        at_most("  p99 beside them / without", rounds, BOUND),
+        bench.Figure("connections", f"{found['connections']:,}"),
+        bench.Figure("memory per subscriber", f"{memory / 1000:.1f} kB"),
+        bench.Figure("p99 of hot reads without subscribers", f"{quiet * 1000:.2f} ms"),
+        bench.at_most("  p99 beside them / without", rounds, BOUND),
     ]
 
 
-def _start_collector(stack: ExitStack, settings: Settings) -> None:
-    command = (*BAROGRAPH, "collect", f"--child={os.getpid()}")
-    log, environment = settings.data / "collector.log", settings.to_environment()
-    stack.enter_context(running(command, log=log, environment=environment))
-
-
-def _memory(web: Child) -> float:
+def _memory(web: bench.Child) -> float:
     return float(sum(each.memory_full_info().uss for each in web.workers()))
 
 
 def _p99(port: int, seconds: float) -> float:
     """One hot reader that pauses between reads, each on the next worker."""
-    took: list[float] = []
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        begun = time.perf_counter()
-        answers(port, MARKET_STATE_PATH)
-        took.append(time.perf_counter() - begun)
-        time.sleep(0.005)
+    on = bench.during(seconds)
+    took = bench.read_times(port, MARKET_STATE_PATH, on, PAUSE_SECONDS, reconnects=True)
     return quantiles(took, n=100)[-1]
 
 
@@ -167,10 +142,14 @@ class _Subscriber:
             await asyncio.sleep(0.5)
 
     async def _lines(self) -> AsyncIterator[bytes]:
-        reader, writer = await asyncio.open_connection(HOST, self._port, local_addr=self._local)
+        reader, writer = await asyncio.open_connection(
+            bench.HOST, self._port, local_addr=self._local
+        )
         try:
             last = self.ids[-1] if self.ids else 0
-            head = f"GET {STREAM_PATH} HTTP/1.1\r\nHost: {HOST}\r\nLast-Event-ID: {last}\r\n\r\n"
+            head = (
+                f"GET {STREAM_PATH} HTTP/1.1\r\nHost: {bench.HOST}\r\nLast-Event-ID: {last}\r\n\r\n"
+            )
             writer.write(head.encode())
             begin = await reader.readuntil(b"\r\n\r\n")
             self.connections += begin.startswith(b"HTTP/1.1 200")

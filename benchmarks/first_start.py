@@ -26,20 +26,8 @@ from barograph.settings import Settings
 from barograph.signals.records import SIGNALS, UNKNOWN
 from barograph_demo.servers.control import ServerAddress, send_command
 from barograph_demo.servers.exchange import LIMIT_MS, LIMIT_REQUESTS, ExchangeAddress
-from benchmarks.live import live_settings, simulated_exchange
-from benchmarks.market import CONTRACTS
-from benchmarks.plan import Plan
-from benchmarks.processes import (
-    BAROGRAPH,
-    HOST,
-    BenchmarkFailed,
-    Child,
-    answers,
-    running,
-    until,
-    unused_port,
-)
-from benchmarks.table import Figure, Section
+from benchmarks import bench
+from benchmarks.market import CONTRACTS, collector, live_settings, running_exchange
 
 TITLE = f"First start with {CONTRACTS} contracts and an empty record: seconds from `collect`"
 MAJORS_SECONDS = 120
@@ -73,13 +61,14 @@ class Upstreams(NamedTuple):
         return found
 
 
-def measure(plan: Plan, folder: Path) -> Section:
+def measure(plan: bench.Plan, folder: Path) -> bench.Section:
     """Start a collector on an empty folder and wait until it knows everything."""
-    upstreams = Upstreams(ExchangeAddress(HOST, unused_port()), ServerAddress(HOST, unused_port()))
-    command = simulated_exchange(folder, upstreams.exchange.port, wide=True)
-    command = (*command, "--macro-port", str(upstreams.macro.port))
-    with running(command, log=folder / "exchange.log") as world:
-        until(lambda: answers(upstreams.exchange.port, "/v5/market/time"), world)
+    upstreams = Upstreams(
+        ExchangeAddress(bench.HOST, bench.unused_port()),
+        ServerAddress(bench.HOST, bench.unused_port()),
+    )
+    options = ("--macro-port", str(upstreams.macro.port))
+    with running_exchange(folder, upstreams.exchange.port, *options, wide=True):
         settings = live_settings(folder, upstreams.exchange).model_copy(
             update={
                 "accept_terms": "bybit,treasury,nyfed",
@@ -88,31 +77,29 @@ def measure(plan: Plan, folder: Path) -> Section:
                 "nyfed_url": upstreams.macro.url,
             }
         )
-        collect = (*BAROGRAPH, "collect", f"--child={os.getpid()}")
-        environment = settings.to_environment()
-        upgrade = (*BAROGRAPH, "db", "upgrade")
+        upgrade, environment = (*bench.BAROGRAPH, "db", "upgrade"), settings.to_environment()
         subprocess.run(upgrade, env=os.environ | environment, check=True, capture_output=True)
         started = time.monotonic()
-        with running(collect, log=folder / "collector.log", environment=environment) as child:
-            return Section(TITLE, _figures(plan, settings, upstreams, child, started))
+        with collector(settings) as child:
+            return bench.Section(TITLE, _figures(plan, settings, upstreams, child, started))
 
 
 def _figures(
-    plan: Plan, settings: Settings, upstreams: Upstreams, child: Child, started: float
-) -> list[Figure]:
+    plan: bench.Plan, settings: Settings, upstreams: Upstreams, child: bench.Child, started: float
+) -> list[bench.Figure]:
     def seconds(look: Look) -> float:
         _wait(settings, look, child)
         return time.monotonic() - started
 
-    figures = [Figure("first price", f"{seconds(_has_price):.1f} s")]
+    figures = [bench.Figure("first price", f"{seconds(_has_price):.1f} s")]
     charts = seconds(_has_charts)
     met = charts <= MAJORS_SECONDS
     target = f"<= {MAJORS_SECONDS} s"
     name = f"charts of {DAYS} days for {', '.join(MAJORS)}"
-    figures.append(Figure(name, f"{charts:.1f} s", target, met))
-    figures.append(Figure("every signal that has a past", f"{seconds(_has_signals):.1f} s"))
+    figures.append(bench.Figure(name, f"{charts:.1f} s", target, met))
+    figures.append(bench.Figure("every signal that has a past", f"{seconds(_has_signals):.1f} s"))
     if plan.fill:
-        figures.append(Figure("every contract filled", f"{seconds(_is_filled):.0f} s"))
+        figures.append(bench.Figure("every contract filled", f"{seconds(_is_filled):.0f} s"))
     filling = upstreams.calls()
     minutes = (time.monotonic() - started) / 60
     figures += _rates("per minute while filling", filling, minutes)
@@ -123,19 +110,19 @@ def _figures(
     return figures
 
 
-def _rates(when: str, calls: Counter[tuple[str, str]], minutes: float) -> list[Figure]:
+def _rates(when: str, calls: Counter[tuple[str, str]], minutes: float) -> list[bench.Figure]:
     """The requests to each endpoint, and all requests to the exchange."""
     figures = [
-        Figure(f"{server} {name}, {when}", f"{math.ceil(count / minutes)}")
+        bench.Figure(f"{server} {name}, {when}", f"{math.ceil(count / minutes)}")
         for (server, name), count in sorted(calls.items())
     ]
     total = sum(count for (server, _), count in calls.items() if server == "exchange") / minutes
     limit = f"<= {LIMIT_PER_MINUTE // 4} (limit {LIMIT_PER_MINUTE})"
     met = total <= LIMIT_PER_MINUTE / 4
-    return [*figures, Figure(f"exchange in all, {when}", f"{total:.0f}", limit, met)]
+    return [*figures, bench.Figure(f"exchange in all, {when}", f"{total:.0f}", limit, met)]
 
 
-def _wait(settings: Settings, look: Look, child: Child) -> None:
+def _wait(settings: Settings, look: Look, child: bench.Child) -> None:
     """Wait until the record contains what `look` looks for.
 
     Raises:
@@ -149,7 +136,7 @@ def _wait(settings: Settings, look: Look, child: Child) -> None:
             while not await database.read(look):
                 if time.monotonic() > deadline or not child.is_running:
                     log = child.log.read_text()
-                    raise BenchmarkFailed(f"the record stays incomplete; the log:\n{log}")
+                    raise bench.BenchmarkFailed(f"the record stays incomplete; the log:\n{log}")
                 await asyncio.sleep(LOOK_SECONDS)
         finally:
             await database.close()

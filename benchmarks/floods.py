@@ -1,12 +1,7 @@
 """Hot reads during a flood of requests for uncached pages and downloads."""
 
 import asyncio
-import http.client
-import subprocess
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from math import sin
 from pathlib import Path
 
@@ -17,11 +12,8 @@ from barograph.markets.documents import MARKET_STATE_PATH
 from barograph.markets.samples import DAYS, MEASURES
 from barograph.markets.store import ReadingRow, record_rows
 from barograph.settings import Settings
-from benchmarks.load import flood_command
+from benchmarks import bench, load
 from benchmarks.market import benchmark_settings, publish_market
-from benchmarks.plan import Plan
-from benchmarks.processes import HOST, unused_port, web_service
-from benchmarks.table import Section, at_most
 
 TITLE = "Hot reads beside 64 connections on uncached pages: p99, as a multiple of the quiet p99"
 BOUND = 5
@@ -43,7 +35,7 @@ end
 """
 
 
-def measure(plan: Plan, folder: Path) -> Section:
+def measure(plan: bench.Plan, folder: Path) -> bench.Section:
     """A flood from one address, which soon gets 429, and from many, which never does."""
     script = folder / "flood.lua"
     script.write_text(SCRIPT.format(targets=", ".join(f'"{each}"' for each in _targets())))
@@ -52,45 +44,26 @@ def measure(plan: Plan, folder: Path) -> Section:
         print(f"floods: {name}", file=sys.stderr)
         place = folder / name.replace(" ", "-")
         place.mkdir()
-        settings = benchmark_settings(place, unused_port())
+        settings = benchmark_settings(place)
         settings = settings.model_copy(update={"trusted_proxies": proxies})
         publish_market(settings)
         asyncio.run(_record(settings))
-        with web_service(settings):
+        with bench.web_service(settings):
             rounds = [_ratio(settings.port, script) for _ in range(plan.rounds)]
-        figures.append(at_most(f"from {name}", rounds, BOUND))
-    return Section(TITLE, figures)
+        figures.append(bench.at_most(f"from {name}", rounds, BOUND))
+    return bench.Section(TITLE, figures)
 
 
 def _ratio(port: int, script: Path) -> float:
     quiet = _p99(port)
-    with _flood(port, script):
+    with load.readers(port, "", script, connections=load.FLOOD_CONNECTIONS):
         return _p99(port) / quiet
 
 
 def _p99(port: int) -> float:
     """One hot reader that pauses between reads: at full speed it would be a flood itself."""
-    connection = http.client.HTTPConnection(HOST, port, timeout=30)
-    took: list[float] = []
-    end = time.monotonic() + ROUND_SECONDS
-    while time.monotonic() < end:
-        begun = time.perf_counter()
-        connection.request("GET", MARKET_STATE_PATH)
-        connection.getresponse().read()
-        took.append(time.perf_counter() - begun)
-        time.sleep(PAUSE_SECONDS)
-    connection.close()
+    took = bench.read_times(port, MARKET_STATE_PATH, bench.during(ROUND_SECONDS), PAUSE_SECONDS)
     return sorted(took)[len(took) * 99 // 100]
-
-
-@contextmanager
-def _flood(port: int, script: Path) -> Iterator[None]:
-    load = subprocess.Popen(flood_command(port, script), stdout=subprocess.DEVNULL)
-    try:
-        yield
-    finally:
-        load.kill()
-        load.wait()
 
 
 def _targets() -> list[str]:

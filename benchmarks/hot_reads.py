@@ -7,39 +7,29 @@ depend on what else runs on the machine.
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
-from statistics import fmean
 from typing import NamedTuple
 
 import msgspec
 
-from benchmarks.load import Latency, latency_in, requests_in
+from benchmarks import bench, load
 from benchmarks.market import benchmark_settings, publish_market
 from benchmarks.peers import nginx_peer, nginx_program, python_peer, store
-from benchmarks.plan import Plan
-from benchmarks.processes import (
-    Answer,
-    BenchmarkFailed,
-    Child,
-    answers,
-    unused_port,
-    web_service,
-)
-from benchmarks.table import Figure, Section, at_least
 
 TITLE = "Hot reads: requests per CPU-second of the server, median of the rounds (middle half)"
 NO_NGINX = "nginx is missing: run `make load-tools`"
 BARE_SHARE = 0.85
 FASTAPI_TIMES = 4
 ROUND_SECONDS = 1
-
-Rates = dict[str, list[float]]
+COUNTED = ("date", "ratelimit", "x-ratelimit-remaining", "x-ratelimit-reset")
+"""Header fields that change with each response."""
 
 
 class Contender(NamedTuple):
     """A server that takes part in a comparison."""
 
-    child: Child
+    child: bench.Child
     port: int
     fields: tuple[str, ...] = ()
     """Additional header fields of its requests."""
@@ -49,32 +39,28 @@ class Contender(NamedTuple):
 
     def rate(self, target: str) -> float:
         """Requests per second of CPU time of its workers, user and system."""
-        before = self._cpu_seconds()
-        requests = requests_in(self.port, target, ROUND_SECONDS, self.fields, self.script)
-        return requests / (self._cpu_seconds() - before)
+        before = bench.cpu_seconds(self.child.workers())
+        requests = load.requests_in(self.port, target, ROUND_SECONDS, self.fields, self.script)
+        return requests / (bench.cpu_seconds(self.child.workers()) - before)
 
-    def latency(self, target: str) -> Latency:
+    def latency(self, target: str) -> load.Latency:
         """The latency of one reader that sends one request after the other."""
-        return latency_in(self.port, target, ROUND_SECONDS, self.fields, self.script)
-
-    def _cpu_seconds(self) -> float:
-        times = [worker.cpu_times() for worker in self.child.workers()]
-        return sum(each.user + each.system for each in times)
+        return load.latency_in(self.port, target, ROUND_SECONDS, self.fields, self.script)
 
 
-def measure(plan: Plan, folder: Path) -> Section:
+def measure(plan: bench.Plan, folder: Path) -> bench.Section:
     """Compare every hot read."""
-    settings = benchmark_settings(folder, unused_port())
+    settings = benchmark_settings(folder)
     publish_market(settings)
-    figures: list[Figure] = []
-    with web_service(settings) as child:
+    figures: list[bench.Figure] = []
+    with bench.web_service(settings) as child:
         for number, target in enumerate(plan.targets):
             service = Contender(child, settings.port)
             figures += _compare(service, target, folder / f"answer{number}", plan.rounds)
-    return Section(TITLE, figures)
+    return bench.Section(TITLE, figures)
 
 
-def _compare(service: Contender, target: str, file: Path, rounds: int) -> list[Figure]:
+def _compare(service: Contender, target: str, file: Path, rounds: int) -> list[bench.Figure]:
     print(f"hot reads: {target}", file=sys.stderr)
     answer = answer_of(service, target)
     store(file, target, answer)
@@ -83,12 +69,13 @@ def _compare(service: Contender, target: str, file: Path, rounds: int) -> list[F
         rates = alternate(contenders, target, rounds)
     name = target.removeprefix("/api/agent/")
     return [
-        at_least(f"{name} / bare ASGI", ratios(rates, "service", "bare", "twin"), BARE_SHARE),
-        at_least("  A/A control: bare ASGI / bare ASGI", ratios(rates, "twin", "bare")),
-        at_least(f"{name} / FastAPI model", ratios(rates, "service", "fastapi"), FASTAPI_TIMES),
-        at_least(f"{name} / nginx file", ratios(rates, "service", "nginx"))
+        *bench.between(rates, f"{name} / bare ASGI", "bare ASGI", BARE_SHARE),
+        bench.at_least(
+            f"{name} / FastAPI model", bench.ratios(rates, "service", "fastapi"), FASTAPI_TIMES
+        ),
+        bench.at_least(f"{name} / nginx file", bench.ratios(rates, "service", "nginx"))
         if "nginx" in rates
-        else Figure(f"{name} / nginx file", NO_NGINX),
+        else bench.Figure(f"{name} / nginx file", NO_NGINX),
     ]
 
 
@@ -107,58 +94,42 @@ def _contenders(service: Contender, target: str, file: Path) -> Iterator[dict[st
         yield peers
 
 
-def alternate(contenders: dict[str, Contender], target: str, rounds: int) -> Rates:
-    """Measure all in turn, forwards and backwards, after a warm-up round."""
-    for contender in contenders.values():
-        contender.rate(target)
-    rates: Rates = {name: [] for name in contenders}
-    for number in range(rounds):
-        names = list(contenders) if number % 2 == 0 else list(reversed(contenders))
-        for name in names:
-            rates[name].append(contenders[name].rate(target))
-    return rates
+def alternate(contenders: Mapping[str, Contender], target: str, rounds: int) -> bench.Rates:
+    """Requests per CPU-second of all in turn."""
+    rates = {name: partial(each.rate, target) for name, each in contenders.items()}
+    return bench.alternate(rates, rounds)
 
 
 def alternate_latencies(
     contenders: Mapping[str, Contender], targets: Mapping[str, str], rounds: int
-) -> dict[str, list[Latency]]:
-    """One reader at one server after the other, forwards and backwards, after a warm-up round."""
-    found: dict[str, list[Latency]] = {name: [] for name in contenders}
-    for number in range(-1, rounds):
-        for name in list(contenders)[:: 1 if number % 2 == 0 else -1]:
-            latency = contenders[name].latency(targets[name])
-            if number >= 0:
-                found[name].append(latency)
-    return found
+) -> dict[str, list[load.Latency]]:
+    """One reader at one server after the other."""
+    reads = {name: partial(each.latency, targets[name]) for name, each in contenders.items()}
+    return bench.alternate(reads, rounds)
 
 
-def ratios(rates: Rates, ours: str, *theirs: str) -> list[float]:
-    """The ratio of each round; several others count by their mean."""
-    others = [fmean(each) for each in zip(*(rates[name] for name in theirs), strict=True)]
-    return [one / other for one, other in zip(rates[ours], others, strict=True)]
-
-
-def _check_same(contenders: dict[str, Contender], target: str, answer: Answer) -> None:
+def _check_same(contenders: Mapping[str, Contender], target: str, answer: bench.Answer) -> None:
     """Compare only servers that send the same response."""
     for name, contender in contenders.items():
         found = answer_of(contender, target)
         if msgspec.json.decode(found.body) != msgspec.json.decode(answer.body):
-            raise BenchmarkFailed(f"{name} returns a different response to {target}")
-        if name in {"bare", "twin"} and _undated(found) != _undated(answer):
-            raise BenchmarkFailed(f"{name} sends other headers than the service")
+            raise bench.BenchmarkFailed(f"{name} returns a different response to {target}")
+        if name in {"bare", "twin"} and lasting(found) != lasting(answer):
+            raise bench.BenchmarkFailed(f"{name} sends other headers than the service")
 
 
-def _undated(answer: Answer) -> tuple[list[tuple[str, str]], bytes]:
-    return sorted(field for field in answer.headers if field[0].lower() != "date"), answer.body
+def lasting(answer: bench.Answer) -> tuple[list[tuple[str, str]], bytes]:
+    """A response without what changes with each one."""
+    return sorted(each for each in answer.headers if each[0].lower() not in COUNTED), answer.body
 
 
-def answer_of(contender: Contender, target: str) -> Answer:
+def answer_of(contender: Contender, target: str) -> bench.Answer:
     """The response of a server.
 
     Raises:
         BenchmarkFailed: there is none.
     """
-    answer = answers(contender.port, target, contender.fields)
+    answer = bench.answers(contender.port, target, contender.fields)
     if answer is None:
-        raise BenchmarkFailed(f"no response to {target}")
+        raise bench.BenchmarkFailed(f"no response to {target}")
     return answer

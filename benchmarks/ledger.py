@@ -4,6 +4,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from hashlib import sha256
 from itertools import islice
 from multiprocessing import get_context
@@ -27,10 +28,8 @@ from barograph.kit.json import Json, canonical, digest
 from barograph.kit.opening import Address, open_database
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import HOUR, iso_timestamp
+from benchmarks import bench
 from benchmarks.market import make_database
-from benchmarks.plan import Plan
-from benchmarks.processes import BenchmarkFailed
-from benchmarks.table import Figure, Section, at_most
 
 TITLE = "The record of stances: median of the rounds (middle half)"
 KIND = "funding-regime-stance"
@@ -48,7 +47,7 @@ FULL_ROUNDS = 10
 """From this many rounds on, the long record has a million versions."""
 
 
-def measure(plan: Plan, folder: Path) -> Section:
+def measure(plan: bench.Plan, folder: Path) -> bench.Section:
     """Load a short and a long record and measure both in the same way."""
     long = long_record(plan)
     print(f"the record: loading {long:,} versions", file=sys.stderr)
@@ -60,15 +59,15 @@ def measure(plan: Plan, folder: Path) -> Section:
     figures.append(_digest_figure(plan.rounds))
     figures += [_appends(folder, writers) for writers in (1, WRITERS)]
     figures += [
-        Figure("verified per second", f"{asyncio.run(_verify(folder)):,.0f} versions"),
-        Figure("on disk", f"{paths[long].stat().st_size / long:,.0f} bytes per version"),
+        bench.Figure("verified per second", f"{asyncio.run(_verify(folder)):,.0f} versions"),
+        bench.Figure("on disk", f"{paths[long].stat().st_size / long:,.0f} bytes per version"),
     ]
     for path in paths.values():
         path.unlink()
-    return Section(TITLE, figures)
+    return bench.Section(TITLE, figures)
 
 
-def long_record(plan: Plan) -> int:
+def long_record(plan: bench.Plan) -> int:
     """How many versions the long record has."""
     return LONG if plan.rounds >= FULL_ROUNDS else QUICK_LONG
 
@@ -150,7 +149,7 @@ async def _make(address: Address) -> None:
     await (await make_database(address, "history")).close()
 
 
-async def _reads(short: Path, long: Path, count: int, rounds: int) -> list[Figure]:
+async def _reads(short: Path, long: Path, count: int, rounds: int) -> list[bench.Figure]:
     databases = {path: SQLiteDatabase(path) for path in (short, long)}
     ledger = Ledger(databases[long], system_clock)
     driver = driver_reader(long)
@@ -166,7 +165,7 @@ async def _reads(short: Path, long: Path, count: int, rounds: int) -> list[Figur
     }
     newest = await HistoryReader(databases[long]).newest_documents(KIND)
     if list(newest.versions) != driver(KIND)[0]:
-        raise BenchmarkFailed("the driver reads something else")
+        raise bench.BenchmarkFailed("the driver reads something else")
     times: dict[str, list[float]] = {name: [] for name in reads}
     for number in range(rounds):
         for name in reads if number % 2 == 0 else reversed(reads):
@@ -175,14 +174,16 @@ async def _reads(short: Path, long: Path, count: int, rounds: int) -> list[Figur
         await database.close()
     long_times = times["long"]
     return [
-        Figure("latest two versions, p50", f"{median(long_times):.0f} µs at {count:,} versions"),
-        at_most(
-            f"  {count:,} versions / {SHORT:,}", _over(long_times, times["short"]), LENGTH_BOUND
+        bench.Figure(
+            "latest two versions, p50", f"{median(long_times):.0f} µs at {count:,} versions"
         ),
-        at_most(
-            "  service / driver's own queries", _over(long_times, times["driver"]), DRIVER_BOUND
+        bench.at_most(
+            f"  {count:,} versions / {SHORT:,}", bench.ratios(times, "long", "short"), LENGTH_BOUND
         ),
-        Figure("  decoded by the ledger, p50", f"{median(times['decoded']):.0f} µs"),
+        bench.at_most(
+            "  service / driver's own queries", bench.ratios(times, "long", "driver"), DRIVER_BOUND
+        ),
+        bench.Figure("  decoded by the ledger, p50", f"{median(times['decoded']):.0f} µs"),
     ]
 
 
@@ -217,27 +218,22 @@ async def _p50(read: Callable[[], Awaitable[object]]) -> float:
     return median(spans) / 1_000
 
 
-def _digest_figure(rounds: int) -> Figure:
+def _digest_figure(rounds: int) -> bench.Figure:
     version = _version(proposal(1), 1, GENESIS)
     document = version_document(version)
-    own, bare = [], []
-    for _ in range(rounds):
-        own.append(_cost(lambda: history_digest(version)))
-        bare.append(_cost(lambda: sha256(rfc8785.dumps(document)).hexdigest()))
-    return at_most("digest of a version / bare rfc8785 + sha256", _over(own, bare), DIGEST_BOUND)
+    cases = {
+        "bare": lambda: sha256(rfc8785.dumps(document)).hexdigest(),
+        "own": lambda: history_digest(version),
+    }
+    costs = {name: partial(bench.milliseconds, work, DIGESTS) for name, work in cases.items()}
+    rates = bench.ratios(bench.alternate(costs, rounds), "own", "bare")
+    return bench.at_most("digest of a version / bare rfc8785 + sha256", rates, DIGEST_BOUND)
 
 
-def _cost(work: Callable[[], object]) -> float:
-    started = time.process_time()
-    for _ in range(DIGESTS):
-        work()
-    return time.process_time() - started
-
-
-def _appends(folder: Path, writers: int) -> Figure:
+def _appends(folder: Path, writers: int) -> bench.Figure:
     rate = append_rate(folder / f"appends-{writers}.sqlite3", writers)
     who = "one writer" if writers == 1 else f"{writers} writers"
-    return Figure(f"appends per second, {who}", f"{rate:,.0f}")
+    return bench.Figure(f"appends per second, {who}", f"{rate:,.0f}")
 
 
 def append_rate(address: Address, writers: int) -> float:
@@ -284,7 +280,3 @@ async def _verify(folder: Path) -> float:
     spent = time.perf_counter() - started
     await database.close()
     return VERIFIED / spent
-
-
-def _over(own: list[float], other: list[float]) -> list[float]:
-    return [mine / theirs for mine, theirs in zip(own, other, strict=True)]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.processes import HOST, BenchmarkFailed
+from benchmarks.bench import HOST, BenchmarkFailed
 
 CONNECTIONS = 16
 FLOOD_CONNECTIONS = 64
@@ -97,19 +97,17 @@ def _find(pattern: str, report: str) -> re.Match[str]:
 
 
 @contextmanager
-def readers(port: int, target: str) -> Iterator[None]:
-    """Read as fast as possible for as long as the context lasts."""
-    load = subprocess.Popen(_command(port, target, 600), stdout=subprocess.DEVNULL)
+def readers(
+    port: int, target: str, script: Path | None = None, *, connections: int = CONNECTIONS
+) -> Iterator[None]:
+    """Read, or send the script's requests, as fast as possible while the context lasts."""
+    command = _command(port, target, 600, script=script, connections=connections)
+    load = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     try:
         yield
     finally:
         load.kill()
         load.wait()
-
-
-def flood_command(port: int, script: Path) -> list[str]:
-    """Sends the script's requests as fast as they are answered, until it is stopped."""
-    return _command(port, "", 600, script=script, connections=FLOOD_CONNECTIONS)
 
 
 def _command(

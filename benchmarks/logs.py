@@ -5,13 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from benchmarks import bench
 from benchmarks.hot_reads import Contender
-from benchmarks.ledger import FULL_ROUNDS, KIND, load_record
+from benchmarks.ledger import FULL_ROUNDS, load_record
 from benchmarks.market import benchmark_settings, publish_market
 from benchmarks.pages import compare_with_bare
-from benchmarks.plan import Plan
-from benchmarks.processes import BAROGRAPH, BenchmarkFailed, unused_port, web_service
-from benchmarks.table import Figure, Section
 from benchmarks.witnesses import delay_figures
 
 TITLE = (
@@ -21,28 +19,28 @@ BARE_SHARE = 0.8
 LONG, QUICK_LONG = 100_000, 1_000
 
 
-def measure(plan: Plan, folder: Path) -> Section:
+def measure(plan: bench.Plan, folder: Path) -> bench.Section:
     """Serve a long log, compare one of its tiles, and audit it as an outsider does."""
-    settings = benchmark_settings(folder, unused_port())
+    settings = benchmark_settings(folder)
     publish_market(settings)
     count = LONG if plan.rounds >= FULL_ROUNDS else QUICK_LONG
     print(f"the log: loading {count:,} versions", file=sys.stderr)
     load_record(settings.history_path, count)
-    target = f"/history/{KIND}/tile/0/000"
-    with web_service(settings) as child:
+    target = "/history/events/tile/0/000"
+    with bench.web_service(settings) as child:
         service = Contender(child, settings.port)
         figures = compare_with_bare(service, target, folder / "tile", plan.rounds, BARE_SHARE)
         figures += _audit(f"http://127.0.0.1:{settings.port}", count)
-    return Section(TITLE, [*figures, *delay_figures(plan, folder)])
+    return bench.Section(TITLE, [*figures, *delay_figures(plan, folder)])
 
 
-def _audit(address: str, count: int) -> list[Figure]:
-    command = (*BAROGRAPH, "audit", address, "--log", KIND, "--json")
+def _audit(address: str, count: int) -> list[bench.Figure]:
+    command = (*bench.BAROGRAPH, "audit", address, "--json")
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     if ended.returncode != 0:
-        raise BenchmarkFailed(f"the audit failed: {ended.stdout}{ended.stderr}")
+        raise bench.BenchmarkFailed(f"the audit failed: {ended.stdout}{ended.stderr}")
     found = json.loads(ended.stdout)
     return [
-        Figure(f"audit of {count:,} entries", f"{found['seconds']:,.1f} s"),
-        Figure("  requests", f"{found['requests']:,}"),
+        bench.Figure(f"audit of {count:,} entries", f"{found['seconds']:,.1f} s"),
+        bench.Figure("  requests", f"{found['log']['requests']:,}"),
     ]

@@ -1,8 +1,14 @@
-"""A market as large as the real one: the simulated exchange, widened to 700 perpetuals."""
+"""A market as large as the real one: the simulated exchange, widened to 700 perpetuals.
+
+It fills a database by the service's own functions, or runs the exchange, the collector and the web.
+"""
 
 import asyncio
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from barograph.collector.judge import Judge, write_conclusions
 from barograph.collector.leader import collector_lease
@@ -23,10 +29,13 @@ from barograph.upstream.bybit.decode import (
 from barograph.upstream.bybit.messages import Batch, decode_message
 from barograph.upstream.bybit.rest import open_envelope
 from barograph.upstream.http import HttpReply
+from barograph_demo.files import load_or_create_anchor
+from barograph_demo.servers.exchange import ExchangeAddress
 from barograph_demo.servers.rest import answer
 from barograph_demo.servers.stream import liquidation_messages
 from barograph_demo.world.contracts import LIVE_SYMBOLS
 from barograph_demo.world.world import World
+from benchmarks import bench
 
 CONTRACTS = 700
 EXTRA = CONTRACTS - len(LIVE_SYMBOLS)
@@ -70,17 +79,14 @@ class Market:
         return ContractList.of([decode_instruments(envelope.result)]).kept
 
 
-def benchmark_settings(data: Path, port: int) -> Settings:
-    """The default settings, with freshness limits longer than a benchmark."""
+def benchmark_settings(data: Path) -> Settings:
+    """The default settings on a free port, with freshness limits longer than a benchmark."""
     return Settings(
         data=data,
-        port=port,
+        port=bench.unused_port(),
         workers=1,
         log_level="warning",
         feed_max_age_seconds=3600,
-        liquidations_max_age_seconds=3600,
-        long_accounts_max_age_seconds=3600,
-        signals_max_age_seconds=3600,
     )
 
 
@@ -94,7 +100,7 @@ async def make_database(address: opening.Address, schema: str = SERVICE) -> Data
 async def open_database(settings: Settings) -> tuple[Database, Lease]:
     """A new database with its schema, and the lease that a writer needs."""
     database = await make_database(settings.database_address)
-    lease = collector_lease(settings, database, system_clock)
+    lease = collector_lease(database, system_clock)
     await lease.acquire()
     return database, lease
 
@@ -115,3 +121,61 @@ def publish_market(settings: Settings) -> None:
             await database.close()
 
     asyncio.run(work())
+
+
+POLL_SECONDS = 1
+
+
+class Live(NamedTuple):
+    """The running processes and their addresses."""
+
+    exchange: ExchangeAddress
+    collector: bench.Child
+    web: bench.Child
+    web_port: int
+
+
+@contextmanager
+def running_exchange(
+    data: Path, port: int, *options: str, wide: bool = False
+) -> Iterator[bench.Child]:
+    """The demo's exchange alone, answering; a wide one is as large as a real one."""
+    world = data / "world"  # beside a database it would mark a demo
+    load_or_create_anchor(world, SEED, system_clock())
+    command = (*bench.BAROGRAPH, "demo", "world", "--port", str(port), "--data", str(world))
+    extra = ("--extra-contracts", str(EXTRA)) if wide else ()
+    with bench.running((*command, *extra, *options), log=data / "exchange.log") as child:
+        bench.until(lambda: bench.answers(port, "/v5/market/time"), child)
+        yield child
+
+
+def collector(settings: Settings) -> AbstractContextManager[bench.Child]:
+    """`barograph collect` with these settings."""
+    command = (*bench.BAROGRAPH, "collect", f"--child={os.getpid()}")
+    log, environment = settings.data / "collector.log", settings.to_environment()
+    return bench.running(command, log=log, environment=environment)
+
+
+@contextmanager
+def live_service(data: Path, *, wide: bool = False, **changed: object) -> Iterator[Live]:
+    """Run all of them, perhaps with other settings; the service collects and answers."""
+    exchange = ExchangeAddress(bench.HOST, bench.unused_port())
+    settings = live_settings(data, exchange).model_copy(update=changed)
+    with (
+        running_exchange(data, exchange.port, wide=wide),
+        collector(settings) as collecting,
+        bench.web_service(settings) as web,
+    ):
+        yield Live(exchange, collecting, web, settings.port)
+
+
+def live_settings(data: Path, exchange: ExchangeAddress) -> Settings:
+    """A service that reads this exchange."""
+    return Settings(
+        port=bench.unused_port(),
+        data=data,
+        accept_terms="bybit",
+        log_level="warning",
+        exchange_rest_url=exchange.url,
+        poll_seconds=POLL_SECONDS,
+    )

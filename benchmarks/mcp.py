@@ -3,15 +3,13 @@
 The peer returns a prepared result: it has no limit and no market and reads no arguments. Both
 return the same result, in both eras of the protocol. The service has a rate limit that the
 benchmark does not reach.
-
-Run as `python -m benchmarks.mcp PORT FILE`; the file holds the result that the tool returns.
 """
 
 import http.client
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,20 +21,16 @@ from mcp.server import ServerRequestContext
 from barograph.kit.http import ASGIApp
 from barograph.kit.operating_system import die_with_parent
 from barograph.mcp.tools import BY_NAME, MARKET_STATE
-from benchmarks.hot_reads import Contender, alternate, ratios
-from benchmarks.load import REQUEST_HEADERS
+from benchmarks import bench, load
+from benchmarks.hot_reads import Contender, alternate
 from benchmarks.market import benchmark_settings, publish_market
-from benchmarks.peers import FILE_VARIABLE, serve_peer
-from benchmarks.plan import Plan
-from benchmarks.processes import HOST, BenchmarkFailed, Child, running, until, unused_port
-from benchmarks.table import Figure, Section, at_least
+from benchmarks.peers import FILE_VARIABLE, running_peer
 from benchmarks.unlimited import unlimited_service
 
 TITLE = "Tool calls: requests per CPU-second, against a trivial tool on the SDK's own server"
 SDK_SHARE = 0.9
 PATH = "/api/mcp"
 TOOL = BY_NAME[MARKET_STATE]
-COMMAND = (sys.executable, "-m", "benchmarks.mcp")
 
 Context = ServerRequestContext[Any, Any]
 
@@ -78,24 +72,24 @@ ERAS = (
 )
 
 
-def measure(plan: Plan, folder: Path) -> Section:
+def measure(plan: bench.Plan, folder: Path) -> bench.Section:
     """One tool in both eras."""
-    settings = benchmark_settings(folder, unused_port())
+    settings = benchmark_settings(folder)
     publish_market(settings)
     file = folder / "result.json"
-    figures: list[Figure] = []
+    figures: list[bench.Figure] = []
     with unlimited_service(settings, lambda: _call(settings.port, ERAS[0])) as child:
         file.write_bytes(msgspec.json.encode(_result(settings.port, ERAS[0])))
         with _peer(file) as first, _peer(file) as twin:
             peers = {"sdk": first, "service": (child, settings.port), "twin": twin}
             for era in ERAS:
                 figures += _compare(peers, era, folder / f"{era.revision}.lua", plan.rounds)
-    return Section(TITLE, figures)
+    return bench.Section(TITLE, figures)
 
 
 def _compare(
-    peers: Mapping[str, tuple[Child, int]], era: Era, script: Path, rounds: int
-) -> list[Figure]:
+    peers: Mapping[str, tuple[bench.Child, int]], era: Era, script: Path, rounds: int
+) -> list[bench.Figure]:
     print(f"tool calls: {era.revision}", file=sys.stderr)
     script.write_text(_script(era))
     contenders = {
@@ -104,11 +98,8 @@ def _compare(
     _check_same(contenders, era)
     rates = alternate(contenders, PATH, rounds)
     _check_same(contenders, era)
-    name = f"{TOOL.name}, {era.revision}"
-    return [
-        at_least(f"{name} / trivial tool", ratios(rates, "service", "sdk", "twin"), SDK_SHARE),
-        at_least("  A/A control: trivial tool / trivial tool", ratios(rates, "twin", "sdk")),
-    ]
+    name = f"{TOOL.name}, {era.revision} / trivial tool"
+    return bench.between(rates, name, "trivial tool", SDK_SHARE)
 
 
 def _script(era: Era) -> str:
@@ -130,20 +121,20 @@ def _check_same(contenders: Mapping[str, Contender], era: Era) -> None:
     expected = _result(contenders["service"].port, era)
     for name, contender in contenders.items():
         if _result(contender.port, era) != expected:
-            raise BenchmarkFailed(f"{name} returns a different response to {TOOL.name}")
+            raise bench.BenchmarkFailed(f"{name} returns a different response to {TOOL.name}")
 
 
 def _result(port: int, era: Era) -> dict[str, Any]:
     result = _call(port, era)
     if result is None or result.get("isError", False):
-        raise BenchmarkFailed(f"{TOOL.name} failed: {result}")
+        raise bench.BenchmarkFailed(f"{TOOL.name} failed: {result}")
     return result
 
 
 def _call(port: int, era: Era) -> dict[str, Any] | None:
     """Make one call; None unless it is answered with a result."""
-    connection = http.client.HTTPConnection(HOST, port, timeout=5)
-    usual = dict(field.split(": ", 1) for field in REQUEST_HEADERS)
+    connection = http.client.HTTPConnection(bench.HOST, port, timeout=5)
+    usual = dict(field.split(": ", 1) for field in load.REQUEST_HEADERS)
     try:
         connection.request("POST", PATH, era.message, {**usual, **era.headers})
         response = connection.getresponse()
@@ -158,13 +149,13 @@ def _call(port: int, era: Era) -> dict[str, Any] | None:
     return result
 
 
-@contextmanager
-def _peer(file: Path) -> Iterator[tuple[Child, int]]:
-    port = unused_port()
-    command = (*COMMAND, str(port), str(file))
-    with running(command, log=file.with_suffix(".log")) as child:
-        until(lambda: _call(port, ERAS[0]), child)
-        yield child, port
+def _peer(file: Path) -> AbstractContextManager[tuple[bench.Child, int]]:
+    return running_peer(
+        "benchmarks.mcp:peer",
+        lambda port: _call(port, ERAS[0]),
+        file.with_suffix(".log"),
+        **{FILE_VARIABLE: str(file)},
+    )
 
 
 def peer() -> ASGIApp:
@@ -199,8 +190,3 @@ def peer() -> ASGIApp:
     return server.streamable_http_app(
         streamable_http_path=PATH, json_response=True, stateless_http=True
     )
-
-
-if __name__ == "__main__":
-    os.environ[FILE_VARIABLE] = sys.argv[2]
-    serve_peer("benchmarks.mcp:peer", int(sys.argv[1]))

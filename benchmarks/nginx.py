@@ -5,17 +5,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from email.utils import formatdate, parsedate_to_datetime
+from functools import partial
 from pathlib import Path
 
 import httpx2
 
 from barograph.markets.documents import MARKET_STATE_PATH
-from benchmarks.hot_reads import ROUND_SECONDS, Contender, Rates, answer_of, ratios
-from benchmarks.load import requests_in
+from benchmarks import bench, load
+from benchmarks.hot_reads import ROUND_SECONDS, Contender, answer_of
 from benchmarks.market import benchmark_settings, publish_market
-from benchmarks.plan import Plan
-from benchmarks.processes import Answer, BenchmarkFailed, unused_port, web_service
-from benchmarks.table import Figure, Section, at_least
 from support.nginx import Nginx, Upstream, http_reply, running_nginx
 
 TITLE = "nginx with deploy/nginx.conf, over TLS: hot reads from its cache"
@@ -42,11 +40,11 @@ _FILES = """
 """
 
 
-def measure(plan: Plan, folder: Path) -> Section:
+def measure(plan: bench.Plan, folder: Path) -> bench.Section:
     """CPU time of nginx, then requests to the service with few and with many readers."""
-    settings = benchmark_settings(folder, unused_port())
+    settings = benchmark_settings(folder)
     publish_market(settings)
-    with web_service(settings) as child:
+    with bench.web_service(settings) as child:
         answer = answer_of(Contender(child, settings.port), MARKET_STATE_PATH)
     page = answer._replace(body=answer.body.ljust(PAGE_BYTES))
     with _nginx(folder / "short", answer) as (nginx, service):
@@ -54,21 +52,20 @@ def measure(plan: Plan, folder: Path) -> Section:
         origin = [_origin_requests(nginx, service, each, plan.window_seconds) for each in READERS]
     with _nginx(folder / "long", page) as (nginx, _):
         figures += _compare(nginx, page, plan.rounds)
-    return Section(TITLE, [*figures, *origin])
+    return bench.Section(TITLE, [*figures, *origin])
 
 
-def _compare(nginx: Nginx, answer: Answer, rounds: int) -> list[Figure]:
+def _compare(nginx: Nginx, answer: bench.Answer, rounds: int) -> list[bench.Figure]:
     _check_same(nginx)
-    rates = _alternate(nginx, rounds)
+    # The cache is measured between the two files.
+    cases = {name: partial(_rate, nginx, target) for name, target in TARGETS.items()}
+    rates = bench.alternate(cases, rounds)
     name = f"cache / file, {len(answer.body):,} bytes"
-    return [
-        at_least(name, ratios(rates, "cache", "file", "twin"), FILE_SHARE),
-        at_least("  A/A control: file / file", ratios(rates, "twin", "file")),
-    ]
+    return bench.between(rates, name, "file", FILE_SHARE)
 
 
 @contextmanager
-def _nginx(folder: Path, answer: Answer) -> Iterator[tuple[Nginx, Upstream]]:
+def _nginx(folder: Path, answer: bench.Answer) -> Iterator[tuple[Nginx, Upstream]]:
     """Run nginx in front of a host that sends this answer and counts its requests."""
     headers = [each for each in answer.headers if each[0] not in OF_THE_SERVER]
     sent = [(name.encode(), value.encode()) for name, value in headers]
@@ -100,7 +97,9 @@ def _check_same(nginx: Nginx) -> None:
     """Compare only responses with the same headers and bytes."""
     found = [nginx.get(target) for target in TARGETS.values()]
     if len({_undated(each) for each in found}) != 1:
-        raise BenchmarkFailed(f"the file and the cache differ: {[each.headers for each in found]}")
+        raise bench.BenchmarkFailed(
+            f"the file and the cache differ: {[each.headers for each in found]}"
+        )
 
 
 def _undated(answer: httpx2.Response) -> tuple[object, ...]:
@@ -108,28 +107,19 @@ def _undated(answer: httpx2.Response) -> tuple[object, ...]:
     return (*sorted(fields), answer.content)
 
 
-def _alternate(nginx: Nginx, rounds: int) -> Rates:
-    """Requests per CPU-second of nginx; the cache is measured between the two files."""
-    rates: Rates = {name: [] for name in TARGETS}
-    for number in range(-1, rounds):
-        for name in list(TARGETS)[:: 1 if number % 2 == 0 else -1]:
-            before = _cpu_seconds(nginx)
-            answered = requests_in(nginx.port, TARGETS[name], ROUND_SECONDS, scheme="https")
-            if number >= 0:
-                rates[name].append(answered / (_cpu_seconds(nginx) - before))
-    return rates
+def _rate(nginx: Nginx, target: str) -> float:
+    """Requests per CPU-second of nginx."""
+    before = bench.cpu_seconds(nginx.workers())
+    answered = load.requests_in(nginx.port, target, ROUND_SECONDS, scheme="https")
+    return answered / (bench.cpu_seconds(nginx.workers()) - before)
 
 
-def _cpu_seconds(nginx: Nginx) -> float:
-    return sum(each.cpu_times().user + each.cpu_times().system for each in nginx.workers())
-
-
-def _origin_requests(nginx: Nginx, service: Upstream, readers: int, seconds: int) -> Figure:
+def _origin_requests(nginx: Nginx, service: Upstream, readers: int, seconds: int) -> bench.Figure:
     print(f"nginx: {readers:,} readers", file=sys.stderr)
     before = len(service.heads)
-    answered = requests_in(
+    answered = load.requests_in(
         nginx.port, MARKET_STATE_PATH, seconds, connections=readers, scheme="https"
     )
     asked = len(service.heads) - before
     measured = f"{answered / seconds:,.0f}, to the service {asked / seconds:.2f}"
-    return Figure(f"{readers:,} readers, requests per second to nginx", measured)
+    return bench.Figure(f"{readers:,} readers, requests per second to nginx", measured)

@@ -1,11 +1,9 @@
 """The longest pause of hot reads while every page and the longest lists are requested."""
 
 import asyncio
-import http.client
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -17,11 +15,8 @@ from barograph.kit.clock import system_clock
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.documents import MARKET_STATE_PATH
 from barograph.settings import Settings
-from benchmarks import series
+from benchmarks import bench, series
 from benchmarks.market import benchmark_settings, make_database, publish_market
-from benchmarks.plan import Plan
-from benchmarks.processes import HOST, ROOT, BenchmarkFailed, answers, unused_port, web_service
-from benchmarks.table import Figure, Section, at_most
 
 TITLE = (
     "Longest hot read while others read pages, as a multiple of the quiet one: {readings:,} "
@@ -55,12 +50,12 @@ assert response.status == 200, response.status
 """In a process of its own: a thread would delay the measuring one."""
 
 
-def measure(plan: Plan, folder: Path) -> Section:
+def measure(plan: bench.Plan, folder: Path) -> bench.Section:
     """Each round starts a new service, whose caches are empty."""
     readings, liquidations = (
         (READINGS, LIQUIDATIONS) if plan.demo else (FEW_READINGS, FEW_LIQUIDATIONS)
     )
-    settings = benchmark_settings(folder, unused_port())
+    settings = benchmark_settings(folder)
     publish_market(settings)
     asyncio.run(_make_history(settings))
     _fill(settings, readings, liquidations)
@@ -68,9 +63,9 @@ def measure(plan: Plan, folder: Path) -> Section:
     lists: list[float] = []
     slowest: dict[str, float] = {}
     for _ in range(plan.rounds):
-        with web_service(settings):
+        with bench.web_service(settings):
             port, month = settings.port, system_clock() - 29 * DAY
-            quiet = _longest_quiet(port)
+            quiet = _longest(port, bench.during(QUIET_SECONDS))
             for found, targets in (
                 (pages, _pages(port)),
                 (lists, [each.format(month=month) for each in LARGE]),
@@ -78,13 +73,13 @@ def measure(plan: Plan, folder: Path) -> Section:
                 paused = {each: _longest_during(port, each) for each in targets}
                 found.append(max(paused.values()) / quiet)
                 slowest |= paused
-    return Section(
+    return bench.Section(
         TITLE.format(readings=readings, liquidations=liquidations),
         [
-            at_most("pages, whose templates are compiled at the first request", pages),
-            at_most("lists, /markets and /liquidations", lists, BOUND),
+            bench.at_most("pages, whose templates are compiled at the first request", pages),
+            bench.at_most("lists, /markets and /liquidations", lists, BOUND),
             *(
-                Figure(f"  {target.partition('?')[0]}", f"{1000 * slowest[target]:.1f} ms")
+                bench.Figure(f"  {target.partition('?')[0]}", f"{1000 * slowest[target]:.1f} ms")
                 for target in sorted(slowest, key=lambda each: -slowest[each])[:SHOWN]
             ),
         ],
@@ -93,39 +88,26 @@ def measure(plan: Plan, folder: Path) -> Section:
 
 def _pages(port: int) -> list[str]:
     """The pages of the sitemap, with one of each kind where there are many, but not `LARGE`."""
-    found = answers(port, "/sitemap.xml")
+    found = bench.answers(port, "/sitemap.xml")
     if found is None:
-        raise BenchmarkFailed("the sitemap is missing")
+        raise bench.BenchmarkFailed("the sitemap is missing")
     paths = re.findall(r"<loc>https?://[^/]+([^<]*)</loc>", found.body.decode())
     kinds = {re.sub(r"^(/\w+/).*", r"\1", path): path for path in paths if path not in LARGE}
     return list(kinds.values())
 
 
-def _longest_quiet(port: int) -> float:
-    end = time.monotonic() + QUIET_SECONDS
-    return _longest(port, lambda: time.monotonic() < end)
-
-
 def _longest_during(port: int, target: str) -> float:
-    command = (sys.executable, "-c", VISIT, HOST, str(port), target)
-    with subprocess.Popen(command, cwd=ROOT) as visitor:
+    command = (sys.executable, "-c", VISIT, bench.HOST, str(port), target)
+    with subprocess.Popen(command, cwd=bench.ROOT) as visitor:
         longest = _longest(port, lambda: visitor.poll() is None)
     if visitor.returncode:
-        raise BenchmarkFailed(f"{target} can't be read")
+        raise bench.BenchmarkFailed(f"{target} can't be read")
     return longest
 
 
 def _longest(port: int, is_on: Callable[[], bool]) -> float:
     """The longest hot read while something goes on."""
-    longest = 0.0
-    with closing(http.client.HTTPConnection(HOST, port, timeout=30)) as connection:
-        while is_on():
-            begun = time.perf_counter()
-            connection.request("GET", MARKET_STATE_PATH)
-            connection.getresponse().read()
-            longest = max(longest, time.perf_counter() - begun)
-            time.sleep(PAUSE_SECONDS)
-    return longest
+    return max(bench.read_times(port, MARKET_STATE_PATH, is_on, PAUSE_SECONDS))
 
 
 async def _make_history(settings: Settings) -> None:

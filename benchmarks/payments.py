@@ -1,7 +1,7 @@
 """Payments: the cost of reading a proof and of a paid read, and the effect of a flood.
 
 The facilitator is a stand-in that checks each signature at once and moves no money, so the rest is
-the service's own time. Run as `python -m benchmarks.payments PORT`.
+the service's own time.
 """
 
 import sys
@@ -38,22 +38,17 @@ from barograph_demo.servers.facilitator import (
 )
 from barograph_demo.servers.identity import demo_token
 from barograph_demo.servers.wallets import NETWORK
+from benchmarks import bench
 from benchmarks.comparison import entitled_settings, fill_service, identity_provider
-from benchmarks.peers import serve_peer
-from benchmarks.plan import Plan
-from benchmarks.processes import (
-    HOST,
-    BenchmarkFailed,
-    Child,
-    answers,
-    running,
-    until,
-    unused_port,
-    web_service,
+from benchmarks.peers import running_peer
+from benchmarks.proofs import (
+    PAYERS,
+    bare_check,
+    load_payments,
+    new_wallet,
+    proof_figures,
+    stock_proof,
 )
-from benchmarks.proofs import PAYERS, load_payments, new_wallet, proof_figures, stock_proof
-from benchmarks.signatures import bare_check
-from benchmarks.table import Figure, Section, at_least
 
 TITLE = "Payments by x402: median of the rounds (middle half)"
 PAYMENTS = 100_000
@@ -71,21 +66,20 @@ class Shop(NamedTuple):
     """A service that takes payments, and what a payer needs."""
 
     settings: Settings
-    child: Child
+    child: bench.Child
     token: str
     offer: Mapping[str, Any]
     facilitator_port: int
 
     def cpu_ms(self) -> float:
         """CPU time of its worker, user and system."""
-        times = [worker.cpu_times() for worker in self.child.workers()]
-        return sum(each.user + each.system for each in times) * 1_000
+        return bench.cpu_seconds(self.child.workers()) * 1_000
 
     def asked(self) -> Counter[str]:
         """Requests to its facilitator, by path."""
-        answer = answers(self.facilitator_port, COUNT_PATH)
+        answer = bench.answers(self.facilitator_port, COUNT_PATH)
         if answer is None:
-            raise BenchmarkFailed("the facilitator does not respond")
+            raise bench.BenchmarkFailed("the facilitator does not respond")
         return Counter(msgspec.json.decode(answer.body))
 
 
@@ -113,7 +107,7 @@ class Round(NamedTuple):
         return self.paid - self.entitled - self.facilitator
 
 
-def measure(plan: Plan, folder: Path) -> Section:
+def measure(plan: bench.Plan, folder: Path) -> bench.Section:
     """Read proofs, then pay for reads, then send bad proofs."""
     print(f"payments: loading {PAYMENTS:,}", file=sys.stderr)
     with _shop(folder) as shop:
@@ -125,18 +119,20 @@ def measure(plan: Plan, folder: Path) -> Section:
         figures = proof_figures(database, terms, proofs, PAYMENTS, plan.rounds)
         figures += _paid_reads(shop, plan.rounds)
         figures.append(_flood(shop))
-    return Section(TITLE, figures)
+    return bench.Section(TITLE, figures)
 
 
-def _paid_reads(shop: Shop, rounds: int) -> list[Figure]:
+def _paid_reads(shop: Shop, rounds: int) -> list[bench.Figure]:
     """Entitled and paid reads in turns, after a warm-up round."""
     found = [_round(shop, number) for number in range(rounds + 1)][1:]
     middle = Round(*(median(column) for column in zip(*found, strict=True)))
     return [
-        Figure("entitled read", f"p50 {middle.entitled:.2f} ms, CPU {middle.entitled_cpu:.2f} ms"),
-        Figure("paid read", f"p50 {middle.paid:.2f} ms, CPU {middle.paid_cpu:.2f} ms"),
-        Figure("  of that the facilitator's two answers", f"{middle.facilitator:.2f} ms"),
-        at_least("  added by paying, without these, ms", [each.added for each in found]),
+        bench.Figure(
+            "entitled read", f"p50 {middle.entitled:.2f} ms, CPU {middle.entitled_cpu:.2f} ms"
+        ),
+        bench.Figure("paid read", f"p50 {middle.paid:.2f} ms, CPU {middle.paid_cpu:.2f} ms"),
+        bench.Figure("  of that the facilitator's two answers", f"{middle.facilitator:.2f} ms"),
+        bench.at_least("  added by paying, without these, ms", [each.added for each in found]),
     ]
 
 
@@ -177,7 +173,7 @@ def _questions(shop: Shop, path: str, proofs: Sequence[str]) -> list[Request]:
     return [Request(path, {}, msgspec.json.encode(each)) for each in whole]
 
 
-def _flood(shop: Shop) -> Figure:
+def _flood(shop: Shop) -> bench.Figure:
     """Bad proofs from one address, each well-formed and new."""
     forger = new_wallet()._replace(address=new_wallet().address)
     now = system_clock()
@@ -187,7 +183,7 @@ def _flood(shop: Shop) -> Figure:
         statuses = Counter(send(_paying(each, "203.0.113.7")) for each in proofs)
     calls = (shop.asked() - before).total()
     answered = ", ".join(f"{count} x {status}" for status, count in sorted(statuses.items()))
-    return Figure(
+    return bench.Figure(
         f"facilitator's calls for {BAD_PROOFS} bad proofs of one address",
         f"{calls} ({answered})",
         f"= {PROOFS.requests}",
@@ -204,14 +200,14 @@ def _p50(port: int, requests: Sequence[Request]) -> float:
             status = send(request)
             spans.append((time.perf_counter() - started) * 1_000)
             if status != HTTPStatus.OK:
-                raise BenchmarkFailed(f"{request.path} answers {status}")
+                raise bench.BenchmarkFailed(f"{request.path} answers {status}")
     return median(spans)
 
 
 @contextmanager
 def _connected(port: int) -> Iterator[Callable[[Request], int]]:
     """One connection; sending a request returns the status of its response."""
-    connection = HTTPConnection(HOST, port, timeout=60)
+    connection = HTTPConnection(bench.HOST, port, timeout=60)
 
     def send(request: Request) -> int:
         method = "GET" if request.body is None else "POST"
@@ -230,26 +226,21 @@ def _connected(port: int) -> Iterator[Callable[[Request], int]]:
 def _shop(folder: Path) -> Iterator[Shop]:
     with ExitStack() as stack:
         provider = stack.enter_context(identity_provider(folder))
-        port = stack.enter_context(_stand_in(folder))
+        facilitator = (
+            "benchmarks.payments:facilitator",
+            lambda port: bench.answers(port, COUNT_PATH),
+        )
+        _, port = stack.enter_context(running_peer(*facilitator, folder / "facilitator.log"))
         # Behind a proxy, so that each payer can have its own address.
-        paying = {**payment_settings(f"{HOST}:{port}"), "trusted_proxies": HOST}
+        paying = {**payment_settings(f"{bench.HOST}:{port}"), "trusted_proxies": bench.HOST}
         paying["accept_terms"] = "selling"
         settings = entitled_settings(folder / "shop", provider).model_copy(update=paying)
         fill_service(settings, VERSIONS)
         terms = stance_requirements(settings)
         offer = stance_offer(rates.KIND, terms, settings.base_url).document("Payment required")
         token = demo_token(folder, "feed", system_clock(), provider.url)
-        child = stack.enter_context(web_service(settings))
+        child = stack.enter_context(bench.web_service(settings))
         yield Shop(settings, child, token, msgspec.json.decode(offer), port)
-
-
-@contextmanager
-def _stand_in(folder: Path) -> Iterator[int]:
-    port = unused_port()
-    command = (sys.executable, "-m", "benchmarks.payments", str(port))
-    with running(command, log=folder / "facilitator.log") as child:
-        until(lambda: answers(port, COUNT_PATH), child)
-        yield port
 
 
 def facilitator() -> ASGIApp:
@@ -302,7 +293,3 @@ ANSWERS: Mapping[str, Callable[[PaymentRequest], dict[str, Any]]] = {
     VERIFY_PATH: _verified,
     SETTLE_PATH: _settled,
 }
-
-
-if __name__ == "__main__":
-    serve_peer("benchmarks.payments:facilitator", int(sys.argv[1]))

@@ -1,13 +1,13 @@
 """Three other servers that send the same response, for comparison.
 
-Run as `python -m benchmarks.peers bare|fastapi PORT FILE`; the file holds the answer.
+Run as `python -m benchmarks.peers MODULE:APPLICATION PORT`.
 """
 
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 from unittest.mock import patch
@@ -30,7 +30,7 @@ from barograph.markets.documents import (
 )
 from barograph.markets.symbols import DEFAULT_SYMBOL, PATTERN
 from barograph.settings import Settings
-from benchmarks.processes import HOST, Answer, Child, answers, running, until, unused_port
+from benchmarks import bench
 
 FILE_VARIABLE = "BENCHMARK_ANSWER"
 MODELS: Mapping[str, type[WireModel]] = {
@@ -52,7 +52,7 @@ class Stored(msgspec.Struct, frozen=True):
     body: bytes
 
 
-def store(file: Path, target: str, answer: Answer) -> None:
+def store(file: Path, target: str, answer: bench.Answer) -> None:
     """Store a response for a peer."""
     headers = [field for field in answer.headers if field[0].lower() not in OF_THE_SERVER]
     path = target.partition("?")[0]
@@ -110,29 +110,45 @@ def _add_derivatives(
 
 
 @contextmanager
-def python_peer(kind: str, target: str, file: Path) -> Iterator[tuple[Child, int]]:
-    """One of the two applications above as a process, answering; its port comes along."""
-    port = unused_port()
-    command = (sys.executable, "-m", "benchmarks.peers", kind, str(port), str(file))
-    with running(command, log=file.with_suffix(f".{kind}.log")) as child:
-        until(lambda: answers(port, target), child)
+def running_peer(
+    app: str, look: Callable[[int], object | None], log: Path, **environment: str
+) -> Iterator[tuple[bench.Child, int]]:
+    """An application on the service's own server configuration; `look` waits until it answers."""
+    port = bench.unused_port()
+    command = (sys.executable, "-m", "benchmarks.peers", app, str(port))
+    with bench.running(command, log=log, environment=environment) as child:
+        bench.until(lambda: look(port), child)
         yield child, port
 
 
+def python_peer(
+    kind: str, target: str, file: Path
+) -> AbstractContextManager[tuple[bench.Child, int]]:
+    """One of the two applications above as a process, answering; its port comes along."""
+    return running_peer(
+        f"benchmarks.peers:{kind}",
+        lambda port: bench.answers(port, target),
+        file.with_suffix(f".{kind}.log"),
+        **{FILE_VARIABLE: str(file)},
+    )
+
+
 @contextmanager
-def nginx_peer(target: str, file: Path) -> Iterator[tuple[Child, int]]:
+def nginx_peer(target: str, file: Path) -> Iterator[tuple[bench.Child, int]]:
     """Nginx with one worker that serves a file of the same bytes."""
     stored = _read(file)
     folder = file.with_suffix(".nginx")
     page = folder / "pages" / stored.path.lstrip("/")
     page.parent.mkdir(parents=True)
     page.write_bytes(stored.body)
-    port = unused_port()
+    port = bench.unused_port()
     configuration = folder / "nginx.conf"
-    configuration.write_text(_NGINX.format(folder=folder, host=HOST, port=port, user=_nginx_user()))
+    configuration.write_text(
+        _NGINX.format(folder=folder, host=bench.HOST, port=port, user=_nginx_user())
+    )
     command = (nginx_program() or "", "-p", str(folder), "-c", str(configuration))
-    with running(command, log=folder / "log") as child:
-        until(lambda: answers(port, target), child)
+    with bench.running(command, log=folder / "log") as child:
+        bench.until(lambda: bench.answers(port, target), child)
         yield child, port
 
 
@@ -183,16 +199,6 @@ def stored_answer() -> Stored:
     return _read(Path(os.environ[FILE_VARIABLE]))
 
 
-def _serve(kind: str, port: int, file: str) -> None:
-    os.environ[FILE_VARIABLE] = file
-    serve_peer(f"benchmarks.peers:{kind}", port)
-
-
-def serve_peer(peer: str, port: int) -> None:
-    """Run a peer on the service's own server configuration."""
-    run_instead(peer, Settings(host=HOST, port=port, workers=1))
-
-
 def run_instead(app: str, settings: Settings) -> None:
     """Run the service's server with another application in place of its own."""
     die_with_parent()
@@ -203,4 +209,4 @@ def run_instead(app: str, settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    _serve(sys.argv[1], int(sys.argv[2]), sys.argv[3])
+    run_instead(sys.argv[1], Settings(host=bench.HOST, port=int(sys.argv[2]), workers=1))

@@ -34,6 +34,7 @@ from barograph.settings import Settings
 from barograph.signals.documents import SIGNALS_PATH
 from barograph_demo.servers.control import ServerAddress
 from barograph_demo.servers.identity import demo_token
+from benchmarks import bench, load
 from benchmarks.charts import DAYS, fill_charts
 from benchmarks.comparison import (
     comparison_target,
@@ -42,15 +43,11 @@ from benchmarks.comparison import (
     identity_provider,
     latency_figure,
 )
-from benchmarks.hot_reads import Contender, Rates, alternate_latencies, ratios
+from benchmarks.hot_reads import Contender, alternate_latencies
 from benchmarks.ledger import BATCH, FULL_ROUNDS, SHORT, WRITERS, append_rate, long_record
-from benchmarks.load import requests_in
 from benchmarks.market import benchmark_settings, make_database, publish_market
 from benchmarks.market import open_database as open_new_database
-from benchmarks.plan import Plan
-from benchmarks.processes import answers, unused_port
 from benchmarks.snapshot import POLL, Line
-from benchmarks.table import Figure, Section, at_most
 from benchmarks.unlimited import unlimited_service
 from support.postgresql import PostgreSQL, running_postgresql
 
@@ -96,7 +93,7 @@ class Subject(NamedTuple):
     fill: Callable[[Settings, int], Request]
 
 
-def measure(plan: Plan, folder: Path) -> Section:
+def measure(plan: bench.Plan, folder: Path) -> bench.Section:
     """Writes, then each read."""
     is_full = plan.rounds >= FULL_ROUNDS
     keys, hours = (MANY_KEYS, HOURS) if is_full else (QUICK_KEYS, QUICK_HOURS)
@@ -118,20 +115,20 @@ def measure(plan: Plan, folder: Path) -> Section:
         urls, file = (server.create(), server.create()), folder / "charts.sqlite3"
         figures += uvloop.run(_charts(urls, file, hours, plan.rounds))
         figures.append(_disk(urls[1], CONTRACTS * hours, "readings"))
-    return Section(TITLE, figures)
+    return bench.Section(TITLE, figures)
 
 
-def _appends(server: PostgreSQL, folder: Path, writers: int) -> Figure:
+def _appends(server: PostgreSQL, folder: Path, writers: int) -> bench.Figure:
     print(f"postgresql: appends by {writers}", file=sys.stderr)
     ours = append_rate(server.create(), writers)
     sqlite = append_rate(folder / f"appends-{writers}.sqlite3", writers)
     who = "one writer" if writers == 1 else f"{writers} writers"
-    return Figure(f"appends per second, {who}", f"{ours:,.0f}, on SQLite {sqlite:,.0f}")
+    return bench.Figure(f"appends per second, {who}", f"{ours:,.0f}, on SQLite {sqlite:,.0f}")
 
 
 def _compare(
     subject: Subject, server: PostgreSQL, folder: Path, provider: ServerAddress, rounds: int
-) -> list[Figure]:
+) -> list[bench.Figure]:
     name, unit, setting, (small, large), bound, fill = subject
     filled: dict[str, tuple[Settings, Request]] = {}
     for case, size in (("small", small), ("large", large), ("sqlite", small)):
@@ -151,16 +148,18 @@ def _compare(
         latency_figure(f"{name}, {small:,} {unit}", found["small"]),
         latency_figure(f"{name}, {large:,} {unit}", found["large"]),
         latency_figure(f"{name}, {small:,} on SQLite", found["sqlite"]),
-        at_most(f"  p50: {large:,} / {small:,}", ratios(p50, "large", "small", "twin"), bound),
-        at_most("  A/A control", ratios(p50, "twin", "small")),
-        at_most("  p50: PostgreSQL / SQLite", ratios(p50, "small", "sqlite")),
+        bench.at_most(
+            f"  p50: {large:,} / {small:,}", bench.ratios(p50, "large", "small", "twin"), bound
+        ),
+        bench.at_most("  A/A control", bench.ratios(p50, "twin", "small")),
+        bench.at_most("  p50: PostgreSQL / SQLite", bench.ratios(p50, "small", "sqlite")),
         cost,
         _disk(getattr(filled["large"][0], setting).get_secret_value(), large, unit),
     ]
 
 
 def _settings(server: PostgreSQL, folder: Path) -> Settings:
-    return benchmark_settings(folder, unused_port()).model_copy(update=_urls(server))
+    return benchmark_settings(folder).model_copy(update=_urls(server))
 
 
 def _urls(server: PostgreSQL) -> dict[str, SecretStr]:
@@ -171,8 +170,10 @@ def _urls(server: PostgreSQL) -> dict[str, SecretStr]:
 @contextmanager
 def _service(settings: Settings, request: Request) -> Iterator[Contender]:
     """A web worker that uses these databases, on a port of its own."""
-    settings = settings.model_copy(update={"port": unused_port()})
-    with unlimited_service(settings, lambda: answers(settings.port, MARKET_STATE_PATH)) as child:
+    settings = settings.model_copy(update={"port": bench.unused_port()})
+    with unlimited_service(
+        settings, lambda: bench.answers(settings.port, MARKET_STATE_PATH)
+    ) as child:
         yield Contender(child, settings.port, request.fields, request.script)
 
 
@@ -225,31 +226,30 @@ async def _run(url: str, *statements: str) -> Row:
     return tuple(rows[-1] or ())
 
 
-def _cost(server: PostgreSQL, service: Contender, target: str) -> Figure:
+def _cost(server: PostgreSQL, service: Contender, target: str) -> bench.Figure:
     """What one worker at full speed needs, and the database for it."""
     parts = {"worker": service.child.workers(), "PostgreSQL": _backends(server)}
-    before = {name: _cpu_seconds(each) for name, each in parts.items()}
-    answered = requests_in(service.port, target, COST_SECONDS, service.fields, service.script)
-    spent = {name: 1e6 * (_cpu_seconds(each) - before[name]) for name, each in parts.items()}
+    before = {name: bench.cpu_seconds(each) for name, each in parts.items()}
+    answered = load.requests_in(service.port, target, COST_SECONDS, service.fields, service.script)
+    spent = {name: 1e6 * (bench.cpu_seconds(each) - before[name]) for name, each in parts.items()}
     costs = ", ".join(f"{name} {each / answered:,.0f} µs" for name, each in spent.items())
-    return Figure("  at full speed", f"{answered / COST_SECONDS:,.0f} per second, CPU: {costs}")
+    return bench.Figure(
+        "  at full speed", f"{answered / COST_SECONDS:,.0f} per second, CPU: {costs}"
+    )
 
 
-def _disk(url: str, rows: int, unit: str) -> Figure:
+def _disk(url: str, rows: int, unit: str) -> bench.Figure:
     (size,) = asyncio.run(_run(url, "CHECKPOINT", "SELECT pg_database_size(current_database())"))
-    return Figure("  on disk, with indexes", f"{size / rows:,.0f} bytes for each of the {unit}")
+    return bench.Figure(
+        "  on disk, with indexes", f"{size / rows:,.0f} bytes for each of the {unit}"
+    )
 
 
 def _backends(server: PostgreSQL) -> list[psutil.Process]:
     return psutil.Process(server.process.pid).children()
 
 
-def _cpu_seconds(processes: Sequence[psutil.Process]) -> float:
-    times = [process.cpu_times() for process in processes]
-    return sum(each.user + each.system for each in times)
-
-
-async def _charts(urls: tuple[str, str], file: Path, hours: int, rounds: int) -> list[Figure]:
+async def _charts(urls: tuple[str, str], file: Path, hours: int, rounds: int) -> list[bench.Figure]:
     """Read 60 days of one contract after the other, from two months and from two years of hours."""
     now = system_clock() // HOUR * HOUR
     small, large, sqlite = [await make_database(address) for address in (*urls, file)]
@@ -261,7 +261,7 @@ async def _charts(urls: tuple[str, str], file: Path, hours: int, rounds: int) ->
     few = (small, FEW_CONTRACTS)
     cases = {"small": few, "large": (large, CONTRACTS), "twin": few}
     cases["sqlite"] = (sqlite, FEW_CONTRACTS)
-    found: Rates = {name: [] for name in cases}
+    found: bench.Rates = {name: [] for name in cases}
     for number in range(-1, rounds):
         for name in list(cases)[:: 1 if number % 2 == 0 else -1]:
             spent = await _chart_p50(*cases[name], now, number)
@@ -272,17 +272,19 @@ async def _charts(urls: tuple[str, str], file: Path, hours: int, rounds: int) ->
     return _chart_figures(found, CONTRACTS * hours)
 
 
-def _chart_figures(found: Rates, readings: int) -> list[Figure]:
+def _chart_figures(found: bench.Rates, readings: int) -> list[bench.Figure]:
     few, many = f"{FEW_CONTRACTS * (DAYS * 24 + 1):,}", f"{readings:,}"
     names = {"small": f"{few} readings", "large": f"{many} readings", "sqlite": f"{few} on SQLite"}
     return [
         *(
-            Figure(f"chart of 60 days, {name}", f"p50 {median(found[case]):.2f} ms")
+            bench.Figure(f"chart of 60 days, {name}", f"p50 {median(found[case]):.2f} ms")
             for case, name in names.items()
         ),
-        at_most(f"  p50: {many} / {few}", ratios(found, "large", "small", "twin"), CHART_BOUND),
-        at_most("  A/A control", ratios(found, "twin", "small")),
-        at_most("  p50: PostgreSQL / SQLite", ratios(found, "small", "sqlite")),
+        bench.at_most(
+            f"  p50: {many} / {few}", bench.ratios(found, "large", "small", "twin"), CHART_BOUND
+        ),
+        bench.at_most("  A/A control", bench.ratios(found, "twin", "small")),
+        bench.at_most("  p50: PostgreSQL / SQLite", bench.ratios(found, "small", "sqlite")),
     ]
 
 
@@ -320,21 +322,21 @@ async def _fill_readings(url: str, hours: int, now: int) -> None:
     )
 
 
-async def _readings(server: PostgreSQL, settings: Settings, count: int) -> Figure:
+async def _readings(server: PostgreSQL, settings: Settings, count: int) -> bench.Figure:
     """What the server does when the collector publishes and one web worker loads that."""
     database, lease = await open_new_database(settings)
     line = Line(settings, database, lease)
     await line.carry(POLL)
     backends = _backends(server)
-    cpu, ((log,),) = _cpu_seconds(backends), await database.fetch(_LOG)
+    cpu, ((log,),) = bench.cpu_seconds(backends), await database.fetch(_LOG)
     for _ in range(count):
         await line.carry(POLL)
-    spent, ((end,),) = _cpu_seconds(backends) - cpu, await database.fetch(_LOG)
+    spent, ((end,),) = bench.cpu_seconds(backends) - cpu, await database.fetch(_LOG)
     await line.close()
     await database.close()
     name = f"publish {CONTRACTS} contracts, load them in one worker"
     cost = f"CPU {1000 * spent / count:.1f} ms, log {(end - log) / count / 1000:,.0f} kB"
-    return Figure(name, cost)
+    return bench.Figure(name, cost)
 
 
 _LOG = "SELECT CAST(pg_current_wal_insert_lsn() - '0/0'::pg_lsn AS BIGINT)"

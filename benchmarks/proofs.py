@@ -5,7 +5,6 @@ its signature, which the facilitator does for the service: every seller by x402 
 """
 
 import asyncio
-import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -17,17 +16,24 @@ from typing import Any, NamedTuple
 import apsw
 import msgspec
 import uvloop
+from coincurve import PublicKey
 from coincurve.utils import GROUP_ORDER_INT as ORDER
+from Crypto.Hash import keccak
 
 from barograph.kit.clock import system_clock
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.payments.journal import Journal
 from barograph.payments.proof import decode_proof, match_offer, parse_proof
-from barograph.payments.records import Payment, PaymentKey, Requirements
-from barograph_demo.servers.wallets import Authorization, Wallet, address_of, signed_payload
-from benchmarks.processes import BenchmarkFailed
-from benchmarks.signatures import Check, bare_check
-from benchmarks.table import Figure, at_least
+from barograph.payments.records import Payment, PaymentKey, Proof, Requirements
+from barograph_demo.servers.wallets import (
+    TOKEN,
+    Authorization,
+    Wallet,
+    address_of,
+    domain_separator,
+    signed_payload,
+)
+from benchmarks import bench
 
 SHARE = 0.7
 PAYERS = 100
@@ -37,6 +43,16 @@ TURNS = 5
 BATCH = 10_000
 PATH = "/api/x402/rates-desk"
 
+Check = Callable[[], str]
+"""Recovers the signer's address from prepared bytes."""
+
+WORD = 32
+V_EVEN = 27
+TYPE = (
+    b"TransferWithAuthorization(address from,address to,uint256 value,"
+    b"uint256 validAfter,uint256 validBefore,bytes32 nonce)"
+)
+
 
 class StockProof(NamedTuple):
     """A proof, and what its payer signed."""
@@ -44,17 +60,6 @@ class StockProof(NamedTuple):
     header: str
     authorization: Authorization
     signature: bytes
-
-
-class Costs(NamedTuple):
-    """CPU seconds of one operation in a round."""
-
-    bare: float
-    parse: float
-    found: float
-    """Parsed, and looked up in the journal."""
-
-    twin: float
 
 
 def new_wallet() -> Wallet:
@@ -131,70 +136,68 @@ def _payments(model: Payment, known: Sequence[PaymentKey], count: int) -> Iterat
 
 def proof_figures(
     database: Path, terms: Requirements, proofs: Sequence[StockProof], count: int, rounds: int
-) -> list[Figure]:
+) -> list[bench.Figure]:
     """Read proofs on the server's event loop, compared with checks of their signatures."""
-    costs = uvloop.run(_alternate(database, terms, proofs, rounds))
-    bare = [(each.bare + each.twin) / 2 for each in costs]
-    parsed = median(each.parse for each in costs)
-    found = median(each.found for each in costs)
-    size = median(len(each.header) for each in proofs)
-    return [
-        _rate(f"proofs of {size:,.0f} bytes parsed per CPU-second", parsed),
-        _rate(f"  and looked up among {count:,} payments", found),
-        at_least("parse + look-up / bare check in C", _over(bare, costs), SHARE),
-        at_least("  A/A control: bare check / bare check", [one.bare / one.twin for one in costs]),
-        _rate("  bare checks per CPU-second", median(bare)),
-    ]
-
-
-def _over(others: Sequence[float], costs: Sequence[Costs]) -> list[float]:
-    return [other / each.found for other, each in zip(others, costs, strict=True)]
-
-
-def _rate(name: str, seconds: float) -> Figure:
-    return Figure(name, f"{1 / seconds:,.0f} ({seconds * 1e6:.0f} µs each)")
-
-
-async def _alternate(
-    path: Path, terms: Requirements, proofs: Sequence[StockProof], rounds: int
-) -> list[Costs]:
-    """Measure the service between two bare checks, after a warm-up round."""
-    checks = [bare_check(each.authorization, each.signature) for each in proofs]
+    checks = [bare_check(proof.authorization, proof.signature) for proof in proofs]
     _require_signers(proofs, checks)
-    database = SQLiteDatabase(path)
-    journal = Journal(database, system_clock)
     now = system_clock()
-    found = []
-    for _ in range(rounds + 1):
-        bare = _cost(lambda: [check() for check in checks], len(checks))
-        parse = _cost(
-            lambda: [parse_proof(each.header, [terms], now) for each in proofs], len(proofs)
-        )
-        looked = await _look_ups(journal, terms, proofs, now)
-        twin = _cost(lambda: [check() for check in checks], len(checks))
-        found.append(Costs(bare, parse, looked, twin))
-    await database.close()
-    return found[1:]
 
+    def rate(work: Callable[[], object]) -> Callable[[], float]:
+        return lambda: bench.operations_per_second(work, len(proofs), TURNS)
 
-async def _look_ups(
-    journal: Journal, terms: Requirements, proofs: Sequence[StockProof], now: int
-) -> float:
-    started = time.process_time()
-    for _ in range(TURNS):
-        for each in proofs:
-            await journal.find(parse_proof(each.header, [terms], now).key)
-    return (time.process_time() - started) / (TURNS * len(proofs))
+    def parse() -> list[Proof]:
+        return [parse_proof(proof.header, [terms], now) for proof in proofs]
 
+    async def look_up() -> None:
+        for proof in proofs:
+            await journal.find(parse_proof(proof.header, [terms], now).key)
 
-def _cost(work: Callable[[], object], operations: int) -> float:
-    started = time.process_time()
-    for _ in range(TURNS):
-        work()
-    return (time.process_time() - started) / (TURNS * operations)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        payments = SQLiteDatabase(database)
+        journal = Journal(payments, system_clock)
+        bare = rate(lambda: [check() for check in checks])
+        found = rate(lambda: runner.run(look_up()))
+        cases = {"bare": bare, "found": found, "twin": bare, "parsed": rate(parse)}
+        rates = bench.alternate(cases, rounds)
+        runner.run(payments.close())
+    size = median(len(proof.header) for proof in proofs)
+    both = [*rates["bare"], *rates["twin"]]
+    return [
+        bench.rate(f"proofs of {size:,.0f} bytes parsed per CPU-second", median(rates["parsed"])),
+        bench.rate(f"  and looked up among {count:,} payments", median(rates["found"])),
+        *bench.between(rates, "parse + look-up / bare check in C", "bare check", SHARE),
+        bench.rate("  bare checks per CPU-second", median(both)),
+    ]
 
 
 def _require_signers(proofs: Sequence[StockProof], checks: Sequence[Check]) -> None:
     for proof, check in zip(proofs, checks, strict=True):
         if check() != proof.authorization.payer:
-            raise BenchmarkFailed("the bare check finds another signer")
+            raise bench.BenchmarkFailed("the bare check finds another signer")
+
+
+def bare_check(authorization: Authorization, signature: bytes) -> Check:
+    """Only the EIP-712 digest and the recovery of the signing key.
+
+    The check raises ValueError for a signature that no key can have made.
+    """
+    fields = _keccak(TYPE) + b"".join(_words(authorization))
+    start = b"\x19\x01" + domain_separator(TOKEN)
+    recoverable = signature[:-1] + bytes([signature[-1] - V_EVEN])
+
+    def check() -> str:
+        digest = _keccak(start + _keccak(fields))
+        public = PublicKey.from_signature_and_message(recoverable, digest, hasher=None)
+        return f"0x{_keccak(public.format(compressed=False)[1:])[-20:].hex()}"
+
+    return check
+
+
+def _words(authorization: Authorization) -> list[bytes]:
+    payer, to, *numbers, nonce = authorization
+    addresses = [bytes.fromhex(each[2:]).rjust(WORD, b"\0") for each in (payer, to)]
+    return [*addresses, *(each.to_bytes(WORD) for each in numbers), bytes.fromhex(nonce[2:])]
+
+
+def _keccak(data: bytes) -> bytes:
+    return keccak.new(digest_bits=256, data=data).digest()

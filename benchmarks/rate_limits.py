@@ -20,8 +20,7 @@ from barograph.limits.rate_limits import (
 from barograph.limits.sqlite_store import SQLiteStore
 from barograph.limits.stores import MemoryStore
 from barograph.limits.valkey_store import ValkeyStore
-from benchmarks.plan import Plan
-from benchmarks.table import Figure, Section
+from benchmarks import bench
 from support.valkey import Valkey, running_valkey
 
 TITLE = "Rate limits: operations per CPU-second, median of the rounds"
@@ -33,13 +32,13 @@ ONE = ("203.0.113.7",)
 MANY = tuple(f"198.18.{number >> 8}.{number & 255}" for number in range(2_000))
 
 
-def measure(plan: Plan, folder: Path) -> Section:
+def measure(plan: bench.Plan, folder: Path) -> bench.Section:
     """Count in memory, in the shared file and in Valkey, and pass the whole limiter."""
     with running_valkey() as valkey:
-        return Section(TITLE, asyncio.run(_measure(plan.rounds, folder, valkey)))
+        return bench.Section(TITLE, asyncio.run(_measure(plan.rounds, folder, valkey)))
 
 
-async def _measure(rounds: int, folder: Path, valkey: Valkey) -> list[Figure]:
+async def _measure(rounds: int, folder: Path, valkey: Valkey) -> list[bench.Figure]:
     stores: dict[str, LimitStore] = {
         "in memory": MemoryStore(system_clock),
         "in the shared file": SQLiteStore(folder / "limits.sqlite3", system_clock, b"secret"),
@@ -60,7 +59,9 @@ async def _measure(rounds: int, folder: Path, valkey: Valkey) -> list[Figure]:
     figures.append(_figure(f"in Valkey: {AT_ONCE} requests at once, accepted", at_once))
     figures.append(await _server_cost(stores["in Valkey"], psutil.Process(valkey.process.pid)))
     ratio = medians["in the shared file"] / medians["in Valkey"]
-    figures.append(Figure("CPU time per refused request, Valkey / shared file", f"{ratio:.1f}"))
+    figures.append(
+        bench.Figure("CPU time per refused request, Valkey / shared file", f"{ratio:.1f}")
+    )
     rates = [await _admit(MemoryStore(system_clock)) for _ in range(rounds)]
     figures.append(_figure("keyless request with its header fields", rates))
     for store in stores.values():
@@ -75,13 +76,12 @@ async def _spend_at_once(store: LimitStore) -> float:
     return OPERATIONS / (time.process_time() - started)
 
 
-async def _server_cost(store: LimitStore, process: psutil.Process) -> Figure:
+async def _server_cost(store: LimitStore, process: psutil.Process) -> bench.Figure:
     """CPU time of the server, which all hosts share."""
-    before = process.cpu_times()
+    before = bench.cpu_seconds([process])
     for _ in range(SERVER_ROUNDS):
         await _spend_at_once(store)
-    after = process.cpu_times()
-    spent = after.user + after.system - before.user - before.system
+    spent = bench.cpu_seconds([process]) - before
     return _figure("in Valkey: the server's own time", [SERVER_ROUNDS * OPERATIONS / spent])
 
 
@@ -107,6 +107,6 @@ async def _no_key(_: str) -> str | None:
     return None
 
 
-def _figure(name: str, rates: Sequence[float]) -> Figure:
+def _figure(name: str, rates: Sequence[float]) -> bench.Figure:
     rate = median(rates)
-    return Figure(name, f"{rate:,.0f} ({1_000_000 / rate:.1f} µs each)")
+    return bench.Figure(name, f"{rate:,.0f} ({1_000_000 / rate:.1f} µs each)")

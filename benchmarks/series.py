@@ -22,10 +22,8 @@ from barograph.kit.timestamps import DAY, HOUR
 from barograph.series.query import SeriesQuery, series_query
 from barograph.series.reader import read_page
 from barograph.settings import Settings
+from benchmarks import bench
 from benchmarks.market import benchmark_settings, publish_market
-from benchmarks.plan import Plan
-from benchmarks.processes import HOST, Child, unused_port, web_service
-from benchmarks.table import Figure, Section, at_most
 
 TITLE = "Recorded series: {days} days by the hour as CSV, and a page of 500 points"
 DAYS = 730
@@ -36,20 +34,20 @@ PAGES_PER_ROUND = 40
 MAX_MB, MAX_FIRST_MS, MAX_RATIO = 60, 50, 1.3
 
 
-def measure(plan: Plan, folder: Path) -> Section:
+def measure(plan: bench.Plan, folder: Path) -> bench.Section:
     """Read tables from a running service, then pages from two databases in turns."""
     figures = _tables(folder / "web", plan.rounds) + asyncio.run(_pages(plan, folder))
-    return Section(TITLE.format(days=DAYS), figures)
+    return bench.Section(TITLE.format(days=DAYS), figures)
 
 
-def _tables(data: Path, rounds: int) -> list[Figure]:
+def _tables(data: Path, rounds: int) -> list[bench.Figure]:
     data.mkdir()
-    settings = benchmark_settings(data, unused_port())
+    settings = benchmark_settings(data)
     publish_market(settings)
     now = system_clock()
     asyncio.run(_fill_bitcoin(settings, now))
     target = f"/api/v1/series/price.csv?from={now // DAY * DAY - DAYS * DAY}"
-    with web_service(settings) as web:
+    with bench.web_service(settings) as web:
         _table(settings.port, "/api/v1/series/price.csv", web)
         before = web.memory().rss
         found = [_table(settings.port, target, web) for _ in range(rounds)]
@@ -57,22 +55,15 @@ def _tables(data: Path, rounds: int) -> list[Figure]:
     first_ms = 1000 * median(first for _, first, *_ in found)
     size, _, whole, _ = found[0]
     return [
-        Figure(f"a table of {size / 1e6:.1f} MB", f"{1000 * whole:.0f} ms"),
-        Figure(
-            "  its first byte",
-            f"{first_ms:.1f} ms",
-            f"<= {MAX_FIRST_MS} ms",
-            first_ms <= MAX_FIRST_MS,
-        ),
-        Figure(
-            "  extra memory of the worker", f"{extra:.1f} MB", f"<= {MAX_MB} MB", extra <= MAX_MB
-        ),
+        bench.Figure(f"a table of {size / 1e6:.1f} MB", f"{1000 * whole:.0f} ms"),
+        bench.limited("  its first byte", first_ms, "ms", MAX_FIRST_MS),
+        bench.limited("  extra memory of the worker", extra, "MB", MAX_MB),
     ]
 
 
-def _table(port: int, target: str, web: Child) -> tuple[int, float, float, float]:
+def _table(port: int, target: str, web: bench.Child) -> tuple[int, float, float, float]:
     """The bytes of a table, the seconds to its first byte and to its end, and the peak memory."""
-    connection = http.client.HTTPConnection(HOST, port, timeout=60)
+    connection = http.client.HTTPConnection(bench.HOST, port, timeout=60)
     begun = time.perf_counter()
     connection.request("GET", target)
     response = connection.getresponse()
@@ -96,7 +87,7 @@ async def _fill_bitcoin(settings: Settings, now: int) -> None:
         await database.close()
 
 
-async def _pages(plan: Plan, folder: Path) -> list[Figure]:
+async def _pages(plan: bench.Plan, folder: Path) -> list[bench.Figure]:
     sizes, contracts = (SIZES, CONTRACTS) if plan.demo else (SMALL_SIZES, FEW_CONTRACTS)
     now = system_clock() // HOUR * HOUR
     records = [await _filled(folder, size, contracts, now) for size in sizes]
@@ -115,10 +106,10 @@ async def _pages(plan: Plan, folder: Path) -> list[Figure]:
     ratios = [large / small for small, large in zip(*seconds, strict=True)]
     return [
         *(
-            Figure(f"a page from {size:,} readings", f"{1000 * median(found):.2f} ms")
+            bench.Figure(f"a page from {size:,} readings", f"{1000 * median(found):.2f} ms")
             for size, found in zip(sizes, seconds, strict=True)
         ),
-        at_most("  the larger / the smaller record", ratios, MAX_RATIO),
+        bench.at_most("  the larger / the smaller record", ratios, MAX_RATIO),
     ]
 
 
@@ -157,8 +148,7 @@ async def _page_seconds(database: Database, contracts: int, hours: int, now: int
 
 def _query(symbol: str, start: int, now: int) -> SeriesQuery:
     given = {"symbol": symbol, "from": str(start)}
-    settings = Settings(hour_history_days=DAYS + 1)
-    return series_query("funding", given, settings=settings, now=now)
+    return series_query("funding", given, settings=Settings(), now=now)
 
 
 _FAST = "PRAGMA cache_size = -1000000; PRAGMA synchronous = off; PRAGMA journal_mode = wal"

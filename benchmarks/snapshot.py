@@ -16,10 +16,8 @@ from barograph.kit.lease import Lease
 from barograph.kit.timestamps import HOUR, SECOND
 from barograph.settings import Settings
 from barograph.web.app import create_app
+from benchmarks import bench
 from benchmarks.market import CONTRACTS, Market, benchmark_settings, open_database
-from benchmarks.plan import Plan
-from benchmarks.processes import unused_port
-from benchmarks.table import Figure, Section
 
 TITLE = f"One reading of {CONTRACTS} contracts: CPU time, median of the readings"
 BOUND_MS = 20
@@ -96,22 +94,24 @@ class Line:
         await self._reader.close()
 
 
-def measure(plan: Plan, folder: Path) -> Section:
+def measure(plan: bench.Plan, folder: Path) -> bench.Section:
     """Process many readings, one after the other."""
-    usual, hourly = asyncio.run(_carry(benchmark_settings(folder, unused_port()), plan.snapshots))
+    usual, hourly = asyncio.run(_carry(benchmark_settings(folder), plan.snapshots))
     middle = Cost(*(median(column) for column in zip(*usual, strict=True)))
     total = median(cost.snapshot for cost in usual)
     full_hour = median(cost.snapshot for cost in hourly)
-    return Section(
+    return bench.Section(
         TITLE,
         [
-            Figure("decode + snapshot", f"{total:.1f} ms", f"< {BOUND_MS} ms", total < BOUND_MS),
-            Figure("  decode the tickers", f"{middle.decode:.1f} ms"),
-            Figure("  judge and encode", f"{middle.conclude:.1f} ms"),
-            Figure("  write to SQLite", f"{middle.write:.1f} ms"),
-            Figure("decode + snapshot at a full hour", f"{full_hour:.1f} ms"),
-            Figure("unpack the reply before it", f"{middle.unpack:.1f} ms"),
-            Figure("web worker: load and render all", f"{middle.refresh:.1f} ms"),
+            bench.Figure(
+                "decode + snapshot", f"{total:.1f} ms", f"< {BOUND_MS} ms", total < BOUND_MS
+            ),
+            bench.Figure("  decode the tickers", f"{middle.decode:.1f} ms"),
+            bench.Figure("  judge and encode", f"{middle.conclude:.1f} ms"),
+            bench.Figure("  write to SQLite", f"{middle.write:.1f} ms"),
+            bench.Figure("decode + snapshot at a full hour", f"{full_hour:.1f} ms"),
+            bench.Figure("unpack the reply before it", f"{middle.unpack:.1f} ms"),
+            bench.Figure("web worker: load and render all", f"{middle.refresh:.1f} ms"),
         ],
     )
 

@@ -1,12 +1,11 @@
 """Bearer tokens: the service verifies them, compared with a bare check of their signatures."""
 
 import asyncio
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ec import ECDSA
@@ -21,8 +20,7 @@ from barograph.identity.key_set import KeySetCache
 from barograph.identity.token_verifier import TokenVerifier
 from barograph.kit.clock import system_clock
 from barograph_demo.servers.identity import AUDIENCE, DemoUser, issuer, sign_token
-from benchmarks.plan import Plan
-from benchmarks.table import Figure, Section, at_least
+from benchmarks import bench
 
 TITLE = "Token verification: operations per CPU-second, against the bare signature check"
 SHARE = 0.7
@@ -39,39 +37,31 @@ Key = ECKey | RSAKey
 Check = Callable[[], None]
 
 
-class Costs(NamedTuple):
-    """CPU seconds of one round: the bare check, the service, the bare check again."""
-
-    bare: float
-    service: float
-    twin: float
-
-
-def measure(plan: Plan, folder: Path) -> Section:  # noqa: ARG001 - nothing is written
+def measure(plan: bench.Plan, folder: Path) -> bench.Section:  # noqa: ARG001 - nothing is written
     """Verify tokens of both common algorithms."""
     keys: dict[str, Key] = {
         "ES256": ECKey.generate_key("P-256"),
         "RS256": RSAKey.generate_key(RSA_BITS),
     }
-    figures: list[Figure] = []
-    for algorithm, key in keys.items():
-        tokens = _tokens(algorithm, key)
-        checks = [_bare_check(key, token) for token in tokens]
-        verifier = _verifier(algorithm, key)
-        costs = asyncio.run(_alternate(verifier, tokens, checks, plan.rounds))
-        figures += _figures(algorithm, costs)
-    return Section(TITLE, figures)
+    figures = [_figures(algorithm, key, plan.rounds) for algorithm, key in keys.items()]
+    return bench.Section(TITLE, [*chain.from_iterable(figures)])
 
 
-def _figures(algorithm: str, costs: Sequence[Costs]) -> list[Figure]:
-    shares = [(each.bare + each.twin) / 2 / each.service for each in costs]
-    each = median(cost.service for cost in costs) / (SUBSCRIBERS * TURNS)
+def _figures(algorithm: str, key: Key, rounds: int) -> list[bench.Figure]:
+    tokens, verifier = _tokens(algorithm, key), _verifier(algorithm, key)
+    checks = [_bare_check(key, token) for token in tokens]
+
+    async def verify_all() -> None:
+        for token in tokens:
+            await verifier.verify(token)
+
+    with asyncio.Runner() as runner:
+        bare = partial(_rate, lambda: [check() for check in checks])
+        service = partial(_rate, lambda: runner.run(verify_all()))
+        rates = bench.alternate({"bare": bare, "service": service, "twin": bare}, rounds)
     return [
-        at_least(f"{algorithm} / bare check", shares, SHARE),
-        at_least(
-            "  A/A control: bare check / bare check", [cost.bare / cost.twin for cost in costs]
-        ),
-        Figure("  verified per CPU-second", f"{1 / each:,.0f} ({each * 1e6:.0f} µs each)"),
+        *bench.between(rates, f"{algorithm} / bare check", "bare check", SHARE),
+        bench.rate("  verified per CPU-second", median(rates["service"])),
     ]
 
 
@@ -108,29 +98,6 @@ def _verifier(algorithm: str, key: Key) -> TokenVerifier:
     return TokenVerifier(keys, issuer=issuer(PROVIDER), audience=AUDIENCE, clock=system_clock)
 
 
-async def _alternate(
-    verifier: TokenVerifier, tokens: Sequence[str], checks: Sequence[Check], rounds: int
-) -> list[Costs]:
-    """Measure the service between two bare checks, after a warm-up round."""
-    found = []
-    for _ in range(rounds + 1):
-        bare = _check_all(checks)
-        service = await _verify_all(verifier, tokens)
-        found.append(Costs(bare, service, _check_all(checks)))
-    return found[1:]
-
-
-async def _verify_all(verifier: TokenVerifier, tokens: Sequence[str]) -> float:
-    started = time.process_time()
-    for _ in range(TURNS):
-        for token in tokens:
-            await verifier.verify(token)
-    return time.process_time() - started
-
-
-def _check_all(checks: Sequence[Check]) -> float:
-    started = time.process_time()
-    for _ in range(TURNS):
-        for check in checks:
-            check()
-    return time.process_time() - started
+def _rate(work: Callable[[], object]) -> float:
+    """Tokens per CPU-second."""
+    return bench.operations_per_second(work, SUBSCRIBERS, TURNS)

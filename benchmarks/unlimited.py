@@ -15,8 +15,8 @@ import barograph.mcp.endpoints
 import barograph.web.server
 from barograph.kit.http import ASGIApp
 from barograph.settings import Settings
+from benchmarks import bench
 from benchmarks.peers import run_instead
-from benchmarks.processes import Child, running, until
 
 LIMITS = (
     (barograph.limits.rate_limits, "ANONYMOUS"),
@@ -28,12 +28,12 @@ REQUESTS = 100_000_000
 
 
 @contextmanager
-def unlimited_service(settings: Settings, look: Callable[[], object]) -> Iterator[Child]:
+def unlimited_service(settings: Settings, look: Callable[[], object]) -> Iterator[bench.Child]:
     """Run it as a process; `look` returns None until the service answers."""
     command = (sys.executable, "-m", "benchmarks.unlimited")
     log, environment = settings.data / "web.log", settings.to_environment()
-    with running(command, log=log, environment=environment) as child:
-        until(look, child)
+    with bench.running(command, log=log, environment=environment) as child:
+        bench.until(look, child)
         yield child
 
 

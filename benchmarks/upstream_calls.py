@@ -11,10 +11,8 @@ from typing import cast
 
 from barograph.markets.documents import MARKET_STATE_PATH
 from barograph_demo.servers.control import send_command
-from benchmarks.live import Live, live_service
-from benchmarks.load import readers
-from benchmarks.plan import Plan
-from benchmarks.table import Figure, Section
+from benchmarks import bench, load
+from benchmarks.market import Live, live_service
 
 TITLE = "Upstream calls per minute, counted by the exchange: without and with readers at full speed"
 ENDPOINTS = ("tickers", "account-ratio", "instruments-info")
@@ -26,27 +24,27 @@ SLOWER = 0.1
 busy machine. It must not be faster."""
 
 
-def measure(plan: Plan, folder: Path) -> Section:
+def measure(plan: bench.Plan, folder: Path) -> bench.Section:
     """Count without readers, then equally long with readers."""
     with live_service(folder) as live:
         time.sleep(1)  # the first readings come in a burst
         without = _calls_in(live, plan.window_seconds)
-        with readers(live.web_port, MARKET_STATE_PATH):
+        with load.readers(live.web_port, MARKET_STATE_PATH):
             time.sleep(0.5)
             with_readers = _calls_in(live, plan.window_seconds)
     names = [*ENDPOINTS, *sorted((without.keys() | with_readers.keys()) - set(ENDPOINTS))]
-    return Section(
+    return bench.Section(
         TITLE,
         [_figure(name, without[name], with_readers[name], plan.window_seconds) for name in names],
     )
 
 
-def _figure(name: str, without: int, with_readers: int, seconds: int) -> Figure:
+def _figure(name: str, without: int, with_readers: int, seconds: int) -> bench.Figure:
     """Compare the calls of one endpoint; the printed text shows calls per minute."""
     slack = without * SLOWER if name == "account-ratio" else 0
     fewest = without - max(ONE_CALL, slack)
     minute = 60 / seconds
-    return Figure(
+    return bench.Figure(
         name,
         f"{without * minute:.0f} and {with_readers * minute:.0f} "
         f"({without} and {with_readers} in {seconds} s)",

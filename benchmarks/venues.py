@@ -1,13 +1,11 @@
 """Three venues: calls against their limits, decoding, memory, and a switch after a geo-block."""
 
 import math
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from statistics import median
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -25,28 +23,14 @@ from barograph.upstream.binance.decode import (
 )
 from barograph.upstream.hyperliquid import decode_contexts
 from barograph_demo.servers.binance_rest import ENDPOINTS, LIMITS, WEIGHT, answer
-from barograph_demo.servers.binance_stream import COMBINED
 from barograph_demo.servers.control import send_command
 from barograph_demo.servers.exchange import LIMIT_MS, LIMIT_REQUESTS, ExchangeAddress
 from barograph_demo.servers.faults import BinanceFaults, HyperliquidFaults
 from barograph_demo.servers.faulty_market import FaultyMarket
 from barograph_demo.servers.hyperliquid import WEIGHT_PER_MINUTE, Info, InfoRequest
 from barograph_demo.world.venues import VenueMarket
-from benchmarks.live import simulated_exchange
-from benchmarks.market import CONTRACTS, Market
-from benchmarks.plan import Plan
-from benchmarks.processes import (
-    BAROGRAPH,
-    HOST,
-    Child,
-    answers,
-    running,
-    until,
-    unused_port,
-    web_service,
-)
-from benchmarks.snapshot import Stopwatch
-from benchmarks.table import Figure, Section
+from benchmarks import bench
+from benchmarks.market import CONTRACTS, Market, collector, running_exchange
 
 TITLE = "Three venues: calls per minute, CPU time of decoding, memory, switch after a geo-block"
 NAMES = (BYBIT, HYPERLIQUID, BINANCE)
@@ -64,12 +48,12 @@ class Running(NamedTuple):
     """A service that reads three simulated venues."""
 
     ports: Mapping[str, int]
-    collector: Child
-    web: Child
+    collector: bench.Child
+    web: bench.Child
     web_port: int
 
 
-def measure(plan: Plan, folder: Path) -> Section:
+def measure(plan: bench.Plan, folder: Path) -> bench.Section:
     """Decode alone first, then run everything."""
     figures = [_decode(name, work, plan.snapshots) for name, work in _decoders(system_clock())]
     with _service(folder) as service:
@@ -81,9 +65,9 @@ def measure(plan: Plan, folder: Path) -> Section:
             figures += _call_figures(venue, _calls(service, venue) - before[venue], 60 / seconds)
         rss, uss = service.collector.memory()
         text = f"{rss:.0f} MB ({uss:.0f} MB)"
-        figures.append(Figure("collector", text, f"< {MEMORY_MB} MB", rss < MEMORY_MB))
+        figures.append(bench.Figure("collector", text, f"< {MEMORY_MB} MB", rss < MEMORY_MB))
         figures.append(_switch(service))
-    return Section(TITLE, figures)
+    return bench.Section(TITLE, figures)
 
 
 def _decoders(now: int) -> Iterator[tuple[str, Callable[[], object]]]:
@@ -130,51 +114,41 @@ def _binance(market: Market, now: int) -> Callable[[], object]:
     )
 
 
-def _decode(name: str, work: Callable[[], object], times: int) -> Figure:
-    watch, laps = Stopwatch(), []
-    for _ in range(times):
-        work()
-        laps.append(watch.lap())
-    middle = median(laps)
-    return Figure(name, f"{middle:.1f} ms", f"< {DECODE_MS} ms", middle < DECODE_MS)
+def _decode(name: str, work: Callable[[], object], times: int) -> bench.Figure:
+    middle = bench.milliseconds(work, times)
+    return bench.Figure(name, f"{middle:.1f} ms", f"< {DECODE_MS} ms", middle < DECODE_MS)
 
 
 @contextmanager
 def _service(folder: Path) -> Iterator[Running]:
-    ports = {venue: unused_port() for venue in NAMES}
-    bybit = ExchangeAddress(HOST, ports[BYBIT])
+    ports = {venue: bench.unused_port() for venue in NAMES}
+    bybit = ExchangeAddress(bench.HOST, ports[BYBIT])
     settings = Settings(
-        port=unused_port(),
+        port=bench.unused_port(),
         data=folder,
         accept_terms=",".join(NAMES),
         log_level="warning",
         venues=",".join(NAMES),
         exchange_rest_url=bybit.url,
-        exchange_stream_url=bybit.stream_url,
-        hyperliquid_url=f"http://{HOST}:{ports[HYPERLIQUID]}",
-        binance_rest_url=f"http://{HOST}:{ports[BINANCE]}",
-        binance_stream_url=f"ws://{HOST}:{ports[BINANCE]}{COMBINED}",
+        hyperliquid_url=f"http://{bench.HOST}:{ports[HYPERLIQUID]}",
+        binance_rest_url=f"http://{bench.HOST}:{ports[BINANCE]}",
         poll_seconds=POLL_SECONDS,
     )
-    world = simulated_exchange(folder, ports[BYBIT], wide=True)
     others = [f"--{venue}-port={ports[venue]}" for venue in NAMES[1:]]
-    collect = (*BAROGRAPH, "collect", f"--child={os.getpid()}")
-    with running((*world, *others), log=folder / "world.log") as venues:
-        until(lambda: answers(bybit.port, "/v5/market/time"), venues)
-        environment = settings.to_environment()
-        with (
-            running(collect, log=folder / "collector.log", environment=environment) as collector,
-            web_service(settings) as web,
-        ):
-            yield Running(ports, collector, web, settings.port)
+    with (
+        running_exchange(folder, bybit.port, *others, wide=True),
+        collector(settings) as collecting,
+        bench.web_service(settings) as web,
+    ):
+        yield Running(ports, collecting, web, settings.port)
 
 
 def _calls(service: Running, venue: str) -> Counter[str]:
-    reply = send_command(f"http://{HOST}:{service.ports[venue]}", {"count": True})
+    reply = send_command(f"http://{bench.HOST}:{service.ports[venue]}", {"count": True})
     return Counter(cast("dict[str, int]", reply["requests"]))
 
 
-def _call_figures(venue: str, calls: Counter[str], minute: float) -> Iterator[Figure]:
+def _call_figures(venue: str, calls: Counter[str], minute: float) -> Iterator[bench.Figure]:
     """The weight of live calls; history has calls of many weights, and a budget of its own."""
     live = {path: count for path, count in calls.items() if path.rpartition("/")[2] in LIVE}
     history = (calls.total() - sum(live.values())) * minute
@@ -186,8 +160,8 @@ def _call_figures(venue: str, calls: Counter[str], minute: float) -> Iterator[Fi
         BINANCE: LIMITS[WEIGHT][0],
     }[venue]
     calls_text = f"{sum(live.values()) * minute:.0f} calls, weight {used:.0f}"
-    yield Figure(f"{venue}: live", calls_text, f"<= {limit:,}", used <= limit)
-    yield Figure(f"{venue}: history, first minute", f"{history:.0f} calls")
+    yield bench.Figure(f"{venue}: live", calls_text, f"<= {limit:,}", used <= limit)
+    yield bench.Figure(f"{venue}: history, first minute", f"{history:.0f} calls")
 
 
 def _weight(venue: str, path: str) -> int:
@@ -200,18 +174,20 @@ def _weight(venue: str, path: str) -> int:
     return endpoint.weight({}) if endpoint.group == WEIGHT else 0
 
 
-def _switch(service: Running) -> Figure:
+def _switch(service: Running) -> bench.Figure:
     """From the first refusal that is possible to the first answer of the next venue."""
     started = time.monotonic()
-    place = f"http://{HOST}:{service.ports[BYBIT]}"
+    place = f"http://{bench.HOST}:{service.ports[BYBIT]}"
     send_command(place, {"fault": "geo-block", "on": True})
 
     def switched() -> bool | None:
-        found = answers(service.web_port, "/api/agent/market-state")
+        found = bench.answers(service.web_port, "/api/agent/market-state")
         return True if found is not None and b"Hyperliquid" in found.body else None
 
-    until(switched, service.web)
+    bench.until(switched, service.web)
     seconds = time.monotonic() - started
     readings = math.ceil(seconds / POLL_SECONDS)
     text = f"{seconds:.1f} s, {readings} readings"
-    return Figure("switch after a geo-block", text, f"<= {READINGS} readings", readings <= READINGS)
+    return bench.Figure(
+        "switch after a geo-block", text, f"<= {READINGS} readings", readings <= READINGS
+    )

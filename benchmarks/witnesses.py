@@ -27,12 +27,9 @@ from barograph.kit.clock import system_clock
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.settings import Settings
 from barograph_client.audit.notes import TIME, WITNESS_KEY, Key
-from benchmarks.hot_reads import Rates, ratios
+from benchmarks import bench
 from benchmarks.ledger import proposal
-from benchmarks.live import Live, live_service
-from benchmarks.plan import Plan
-from benchmarks.processes import HOST, BenchmarkFailed, answers, until, unused_port
-from benchmarks.table import Figure, at_most
+from benchmarks.market import Live, live_service
 
 KIND = "rates-desk"
 STANCES = 20
@@ -76,15 +73,15 @@ class _Service(NamedTuple):
         started = time.monotonic()
         version = asyncio.run(self.ledger.append(proposal(number, KIND))).version
         digest = version.history_digest.encode()
-        with closing(HTTPConnection(HOST, self.live.web_port, timeout=5)) as connection:
+        with closing(HTTPConnection(bench.HOST, self.live.web_port, timeout=5)) as connection:
             while (taken := time.monotonic() - started) < LONGEST_SECONDS:
                 connection.request("GET", f"/api/history/{KIND}?after={version.sequence - 1}")
                 if digest in connection.getresponse().read():
                     return time.monotonic() - started
-        raise BenchmarkFailed(f"a recorded stance is not listed after {taken:.0f} s")
+        raise bench.BenchmarkFailed(f"a recorded stance is not listed after {taken:.0f} s")
 
 
-def delay_figures(plan: Plan, folder: Path) -> list[Figure]:
+def delay_figures(plan: bench.Plan, folder: Path) -> list[bench.Figure]:
     """Record stances in turn at services with and without witnesses."""
     print("witnesses: starting three services", file=sys.stderr)
     with ExitStack() as stack:
@@ -99,15 +96,14 @@ def delay_figures(plan: Plan, folder: Path) -> list[Figure]:
         _require_witnessed(services["witnessed"].live, hanging, STANCES)
     name = "time until a stance is listed: failing witnesses / none"
     return [
-        at_most(name, ratios(taken, "witnessed", "plain", "twin"), BOUND),
-        at_most("  A/A control: none / none", ratios(taken, "twin", "plain")),
-        Figure("  median without witnesses", f"{1000 * median(taken['plain']):,.1f} ms"),
+        *bench.between(taken, name, "none", BOUND, bench.at_most),
+        bench.Figure("  median without witnesses", f"{1000 * median(taken['plain']):,.1f} ms"),
     ]
 
 
-def _alternate(services: dict[str, _Service], rounds: int) -> Rates:
+def _alternate(services: dict[str, _Service], rounds: int) -> bench.Rates:
     """One stance each in turn, forwards and backwards; the median of each round but the first."""
-    taken: Rates = {name: [] for name in services}
+    taken: bench.Rates = {name: [] for name in services}
     for number in range((rounds + 1) * STANCES):
         for name in list(services)[:: 1 if number % 2 == 0 else -1]:
             taken[name].append(services[name].seconds(number))
@@ -131,13 +127,13 @@ def _service(folder: Path, policy: Path | None) -> Iterator[_Service]:
 def _witnesses(policy: Path) -> Iterator[tuple[Path, socket.socket]]:
     """A policy of three witnesses, and the socket of the one that never answers."""
     with (
-        ThreadingHTTPServer((HOST, 0), _Witness) as server,
-        socket.create_server((HOST, 0), backlog=1024) as hanging,
+        ThreadingHTTPServer((bench.HOST, 0), _Witness) as server,
+        socket.create_server((bench.HOST, 0), backlog=1024) as hanging,
     ):
         Thread(target=server.serve_forever, daemon=True).start()
-        ports = (server.server_port, hanging.getsockname()[1], unused_port())
+        ports = (server.server_port, hanging.getsockname()[1], bench.unused_port())
         lines = [
-            f"witness {name} {_key(name).text} http://{HOST}:{port}\n"
+            f"witness {name} {_key(name).text} http://{bench.HOST}:{port}\n"
             for name, port in zip(("first", "second", "third"), ports, strict=True)
         ]
         policy.write_text("".join(lines) + "quorum first\n")
@@ -149,8 +145,8 @@ def _require_witnessed(live: Live, hanging: socket.socket, size: int) -> None:
     """Wait until a log is cosigned up to a size, and a silent witness has been asked."""
 
     def is_cosigned() -> bool | None:
-        found = answers(live.web_port, f"/history/{KIND}/checkpoint")
+        found = bench.answers(live.web_port, "/history/events/checkpoint")
         return None if found is None or int(found.body.split(b"\n")[1]) < size else True
 
-    until(is_cosigned, live.collector)
-    until(lambda: select([hanging], [], [], 0)[0] or None, live.collector)
+    bench.until(is_cosigned, live.collector)
+    bench.until(lambda: select([hanging], [], [], 0)[0] or None, live.collector)

@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
 
 import httpx2
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -85,7 +84,6 @@ READS = {
     "getRatesDesk": "/api/x402/rates-desk",
     "getFundingRegime": "/api/x402/funding-regime",
 }
-PROOF = {"size": 2, "from": 1, "sequence": 1}
 FREE = {
     "getIndex": {"200": "/api/agent"},
     "getDerivatives": {
@@ -151,21 +149,11 @@ FREE = {
         "404": "/api/v1/incidents?check=no-such",
     },
     "getWebhookKey": {"200": "/api/v1/webhook-key"},
-    "getHistoryCheckpoints": {"200": "/api/history/checkpoint"},
+    "getHistoryCheckpoint": {"200": "/api/history/checkpoint"},
     "getHistory": {"200": "/api/history/rates-desk?limit=2", "404": "/api/history/no-such"},
     "getHistoryEvents": {
         "200": "/api/history/rates-desk/events",
         "404": "/api/history/no-such/events",
-    },
-    "getHistoryProof": {
-        "200": f"/api/history/rates-desk/proof?{urlencode(PROOF)}",
-        "400": "/api/history/rates-desk/proof?size=1000000",
-        "404": "/api/history/no-such/proof",
-    },
-    "getHistoryEventsProof": {
-        "200": "/api/history/rates-desk/events/proof",
-        "400": "/api/history/rates-desk/events/proof?size=1000000",
-        "404": "/api/history/no-such/events/proof",
     },
     "getRevealedStances": {
         "200": "/api/v1/stances/rates-desk?after=1000000",
@@ -200,7 +188,6 @@ MISSING_BADGES = {
     "getAccuracyBadge": "accuracy/no-such",
 }
 PARAMETERS = {
-    "getHistoryProof": PROOF,
     **{f"getFundingBadge{form}": {"symbol": "BTC"} for form in ("Svg", "Json")},
     **{f"getSignalBadge{form}": {"key": "funding-breadth"} for form in ("Svg", "Json")},
     **{f"getAccuracyBadge{form}": {"kind": "rates-desk"} for form in ("Svg", "Json")},
@@ -276,9 +263,7 @@ def free_answers(demo: Demo) -> Answers:
     (*_, newest) = answers["getAccuracy"]["200"]["kinds"]  # the kind with the most cases
     newest["measured"] = [each for each in newest["measured"] if each["finding"] == "none"][:1]
     answers["getAccuracy"]["200"]["kinds"] = [newest]
-    checkpoints = answers["getHistoryCheckpoints"]["200"]
-    checkpoints["checkpoints"] = checkpoints["checkpoints"][:2]
-    _rename_logs(checkpoints)
+    _rename_log(answers["getHistoryCheckpoint"]["200"])
     for name, (path, query) in BADGES.items():
         for form in ("svg", "json"):
             shown = {"200": demo.answer(f"/badge/{path}.{form}{query}", "200")}
@@ -433,16 +418,15 @@ def simulated_errors() -> Answers:
     }
 
 
-def _rename_logs(published: dict[str, Any]) -> None:
-    """Name the logs after no instance, with a key that nobody keeps: a name is part of the note."""
+def _rename_log(published: dict[str, Any]) -> None:
+    """Name the log after no instance, with a key that nobody keeps: a name is part of the note."""
     key = Ed25519PrivateKey.generate()
     published["public_key"] = b64encode(public_bytes(key)).decode()
-    for log in (*published["checkpoints"], published["event_log"]):
-        signed = parse_checkpoint(log["checkpoint"].partition("\n\n")[0])
-        _, _, path = signed.origin.partition("/")
-        renamed = signed._replace(origin=f"{DEMO_ADDRESS.partition('//')[2]}/{path}")
-        log["checkpoint"] = sign_checkpoint(renamed, key)
-        log["verifier"] = verifier_of(key, renamed.origin).text
+    signed = parse_checkpoint(published["checkpoint"].partition("\n\n")[0])
+    _, _, path = signed.origin.partition("/")
+    renamed = signed._replace(origin=f"{DEMO_ADDRESS.partition('//')[2]}/{path}")
+    published["checkpoint"] = sign_checkpoint(renamed, key)
+    published["verifier"] = verifier_of(key, renamed.origin).text
 
 
 def _without_wraps(briefs: list[Any]) -> list[Any]:

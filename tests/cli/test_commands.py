@@ -17,8 +17,6 @@ from support.processes import HOST, unused_port
 NO_EXCHANGE = {
     "BAROGRAPH_PORT": str(unused_port()),
     "BAROGRAPH_EXCHANGE_REST_URL": f"http://{HOST}:{unused_port()}",
-    "BAROGRAPH_EXCHANGE_STREAM_URL": f"ws://{HOST}:{unused_port()}",
-    "BAROGRAPH_REQUEST_SECONDS": "0.5",
     **{
         f"BAROGRAPH_{name}_URL": f"http://{HOST}:{unused_port()}"
         for name in ("HYPERLIQUID", "BINANCE_REST", "TREASURY", "NYFED", "ETF")
@@ -61,7 +59,7 @@ def findings(result: "subprocess.CompletedProcess[str]") -> dict[str, dict[str, 
         ["db", "copy"],
         ["doctor"],
         ["settings"],
-        ["terms", "accept"],
+        ["terms", "list"],
         ["briefs"],
         ["guides", "check"],
         ["keys", "create"],
@@ -105,7 +103,7 @@ def test_upgrade_is_done_once_and_said_plainly(tmp_path: Path) -> None:
         "applied venues\napplied instance\napplied secret_fingerprints\napplied history_keys\n"
         "applied events\napplied liquidation_files\napplied webhooks\n"
         "applied brief_versions\napplied public_logs\napplied webhook_secrets\n"
-        "the schema is up to date\n"
+        "applied one_log\nthe schema is up to date\n"
     )
     assert second.stdout == "the schema is up to date\n"
 
@@ -180,8 +178,7 @@ def test_doctor_names_each_problem_with_its_remedy(tmp_path: Path) -> None:
     assert found["database"]["detail"] == "there is no database yet: `serve` creates one"
     assert found["bybit"]["detail"].startswith("unreachable")
     assert all(finding["remedy"] for finding in found.values() if not finding["ok"])
-    accept = f"`sudo barograph terms accept SOURCE --data {tmp_path}`"
-    assert found["terms"]["remedy"].endswith(accept)
+    assert found["terms"]["remedy"].endswith("in BAROGRAPH_ACCEPT_TERMS")
 
 
 @pytest.mark.outcome(
@@ -218,7 +215,7 @@ def test_data_folder_that_other_users_may_write_to_is_reported(tmp_path: Path) -
     data.mkdir()
     with socket.create_server((HOST, 0)) as other:  # so that `serve` ends by itself
         port = str(other.getsockname()[1])
-        taken = NO_EXCHANGE | {"BAROGRAPH_PORT": port, "BAROGRAPH_REQUEST_SECONDS": "0.5"}
+        taken = NO_EXCHANGE | {"BAROGRAPH_PORT": port}
         for mode, remedy in ((0o777, f"chmod o-w {data}"), (0o755, "")):
             data.chmod(mode)
             found = findings(barograph("doctor", "--json", "--data", str(data), **taken))

@@ -67,8 +67,6 @@ class Live(NamedTuple):
 
 
 NO_ANSWER = {"hang", "stream-silence"}
-PATIENT = {"request_seconds": 30.0, "identity_seconds": 30.0}
-IMPATIENT = {"request_seconds": 0.6, "identity_seconds": 0.6}
 """A busy machine takes long to answer; only a fault without any answer is not waited for."""
 
 
@@ -95,8 +93,7 @@ async def running_live(folder: Path) -> AsyncIterator[Live]:
         }
         settings = demo_settings(folder, unused_port(), 1, ports)
         terms = "bybit,hyperliquid,binance,treasury,nyfed,ishares,selling"
-        update = {"accept_terms": terms, "webhooks_allow_local": False, **PATIENT}
-        yield Live(settings.model_copy(update=update), faults)
+        yield Live(settings.model_copy(update={"accept_terms": terms}), faults)
 
 
 def on_live(folder: Path, work: Callable[[Live], Awaitable[T]]) -> T:
@@ -193,7 +190,7 @@ def test_each_fault_of_a_service_is_named_with_its_remedy(tmp_path: Path) -> Non
             if name != server:
                 continue
             live.faults[server].turn_on(fault, system_clock() - DAY)
-            line = await live.line(check, **(IMPATIENT if fault in NO_ANSWER else PATIENT))
+            line = await live.line(check)
             live.faults[server].clear()
             expected = "note" if fault == "late" else "fail"
             assert (line.name, line.status) == (check, expected), (fault, line)
@@ -270,8 +267,8 @@ def test_each_wrong_setting_is_named(tmp_path: Path) -> None:
             live.line("bybit", exchange_rest_url=f"http://{free}"),
             live.line("bybit", exchange_rest_url=tls),
             live.line("bybit", exchange_rest_url=portal),
-            live.line("bybit-stream", exchange_stream_url=portal.replace("http", "ws")),
-            live.line("bybit-stream", exchange_stream_url=f"ws://{free}"),
+            live.line("bybit-stream", exchange_rest_url=portal),
+            live.line("bybit-stream", exchange_rest_url=f"http://{free}"),
             live.line("treasury", treasury_url=lost),
             live.line("identity", identity="none", identity_url=""),
             live.line("facilitator", x402_network="eip155:1"),
@@ -280,7 +277,7 @@ def test_each_wrong_setting_is_named(tmp_path: Path) -> None:
             live.line("chain", x402_chain_url=""),
             live.line("etf", etf_url=""),
             live.line("etf", etf_file=tmp_path / "absent.csv"),
-            live.line("bybit-stream", exchange_stream_url=tls.replace("http", "ws")),
+            live.line("bybit-stream", exchange_rest_url=tls),
             live.line("chain", x402_chain_url="http://255.255.255.255"),
             live.line("mail", smtp_url=SecretStr(f"smtp://{free}")),
         )
@@ -322,7 +319,6 @@ def test_no_line_repeats_a_secret(tmp_path: Path) -> None:
         live.faults["identity"].turn_on("redirect")
         for place in (f"{HOST}:{unused_port()}", live.settings.identity_url.partition("//")[2]):
             settings = {
-                **IMPATIENT,
                 "etf_url": f"http://name:{secret}@{place}/{secret}.csv?token={secret}",
                 "x402_chain_url": f"http://name:{secret}@{place}/v2/{secret}",
                 "x402_facilitator_url": f"http://name:{secret}@{place}",
@@ -425,6 +421,7 @@ def test_another_key_an_older_history_and_a_dead_collector_are_named(operator: O
     settings, key = Settings(data=operator.data), operator.data / HISTORY_KEY
     names = "secrets", "history", "collector"
     operator.record(0)
+    operator.log()
     run_once(operator.database, lambda database: add_events(database, [change(1)]))
     asyncio.run(sign(operator.database, operator.history, settings))
     assert {each[:3] for each in lines(settings, *names).values()} == {"ok "}
@@ -437,7 +434,7 @@ def test_another_key_an_older_history_and_a_dead_collector_are_named(operator: O
     assert lines(settings, "secrets")["secrets"] == other
 
     operator.tamper("DELETE FROM stance_versions")
-    lost = f"fail an older copy, or another history: {FUNDING} versions: number 1 was signed, and"
+    lost = f"fail an older copy, or another history: {FUNDING}: version 1 was logged, and"
     assert lines(settings, "history")["history"] == f"{lost} is missing"
     operator.record(0)
     operator.publish()
@@ -445,7 +442,7 @@ def test_another_key_an_older_history_and_a_dead_collector_are_named(operator: O
     assert "it is not the version that was published" in lines(settings, "history")["history"]
 
     async def lead(database: Database, expires_at: int | None = None) -> None:
-        lease = collector_lease(settings, database, system_clock)
+        lease = collector_lease(database, system_clock)
         assert await lease.acquire()
         if expires_at == 0:
             await lease.release()

@@ -11,11 +11,9 @@ import pytest
 
 from barograph.cli.databases import run_once
 from barograph.errors import BarographError, ConfigurationError
-from barograph.history.checkpoint import Checkpoint, CheckpointRefused, log_origin, sign_checkpoint
+from barograph.history.checkpoint import CheckpointRefused
 from barograph.history.guards import RecordReplaced
-from barograph.history.ledger import Ledger
-from barograph.history.merkle import tree_root
-from barograph.history.signing import FILE_NAME, load_history_key
+from barograph.history.signing import FILE_NAME
 from barograph.settings import Settings
 from support.databases import upgraded_database
 from support.events import add_events, change
@@ -86,7 +84,7 @@ def test_a_changed_version_or_event_is_named_and_ends_with_one(
         ("UPDATE events SET body = '' WHERE id = 2", "event 2 was changed, or is missing"),
         ("UPDATE events SET body = '', removed = 'x' WHERE id = 1", "event 1 was changed, or is"),
         ("UPDATE events SET id = 4 WHERE id = 3", "event 3 was changed, or is missing"),
-        ("DELETE FROM events WHERE id = 3", "the signed checkpoint of 3 digests does not match"),
+        ("DELETE FROM events WHERE id = 3", "the signed checkpoint of 3 entries does not match"),
     ],
 )
 def test_the_log_of_events_is_verified_against_its_digests_and_what_was_signed(
@@ -96,7 +94,7 @@ def test_the_log_of_events_is_verified_against_its_digests_and_what_was_signed(
     run_once(operator.database, lambda database: add_events(database, added))
     asyncio.run(sign(operator.database, operator.history))
     assert operator.run("verify").stdout == "log of events: 3 events, all as logged and signed\n"
-    rename = """UPDATE history_origin SET keys = replace(keys, '"events":""', '"events":"other"')"""
+    rename = """UPDATE history_origin SET keys = replace(keys, '"name":""', '"name":"other"')"""
     run_once(operator.database, lambda database: tamper(database, statement, rename))
 
     broken = operator.run("verify")
@@ -276,15 +274,10 @@ class Holder:
         self.stance.write_text(json.dumps(body))
 
     def keep(self, base_url: str = BASE_URL) -> None:
-        settings = Settings(data=self.operator.data)
-
-        async def work(ledger: Ledger) -> str:
-            digests = [each.digest for each in await ledger.digests(FUNDING, "versions", 0, 100)]
-            origin = log_origin(base_url, FUNDING, "versions")
-            checkpoint = Checkpoint(origin, len(digests), tree_root(digests))
-            return sign_checkpoint(checkpoint, load_history_key(settings))
-
-        self.kept.write_text(self.operator.on_ledger(work), "utf-8")
+        settings = Settings(data=self.operator.data, base_url=base_url)
+        self.operator.log()
+        note, _ = asyncio.run(sign(self.operator.database, self.operator.history, settings))
+        self.kept.write_text(note, "utf-8")
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -300,6 +293,7 @@ def holder(operator: Operator, tmp_path: Path) -> Holder:
     holder.take()
     holder.keep()
     operator.record(2)
+    operator.log()
     return holder
 
 
@@ -313,7 +307,7 @@ def test_a_stance_is_proved_against_a_kept_checkpoint(operator: Operator, holder
 
     assert proved(operator, *arguments[:2]) == (2, 3, None)
     assert proved(operator, *arguments, **address) == (2, 3, 2)
-    assert "nothing up to number 2 was rewritten" in operator.run(*arguments, **address).stdout
+    assert "nothing up to entry 2 was rewritten" in operator.run(*arguments, **address).stdout
 
 
 def test_the_checkpoint_of_a_running_demo_is_known_by_its_folder(
@@ -330,9 +324,9 @@ def test_a_kept_checkpoint_verifies_after_a_rotation_and_is_refused_after_a_new_
     address = {"BAROGRAPH_BASE_URL": BASE_URL}
     assert operator.run("rotate-key", "--yes", **address).exit_code == 0
     assert proved(operator, *holder.arguments, **address) == (2, 3, 2)
-    assert operator.run("resume", "--new-origin", "--yes", **address).exit_code == 0
+    assert operator.run("resume", "--yes", **address).exit_code == 0
     said = str(operator.refused(*holder.arguments, **address))
-    assert f"127.0.0.1:8123/history/{FUNDING}, which has ended" in said
+    assert "127.0.0.1:8123/history/events, which has ended" in said
 
 
 def test_a_checkpoint_of_another_log_is_told_from_a_forged_one(
@@ -342,8 +336,8 @@ def test_a_checkpoint_of_another_log_is_told_from_a_forged_one(
     said = str(refusal)
 
     assert isinstance(refusal, CheckpointRefused)
-    assert f"127.0.0.1:8123/history/{FUNDING}" in said
-    assert f"barograph.example/history/{FUNDING}" in said
+    assert "127.0.0.1:8123/history/events" in said
+    assert "barograph.example/history/events" in said
     assert "Set BAROGRAPH_BASE_URL" in said
     assert "key" not in said
 
@@ -352,6 +346,10 @@ def test_a_checkpoint_of_another_key_is_refused_for_its_signature(
     operator: Operator, holder: Holder
 ) -> None:
     (operator.data / FILE_NAME).write_bytes(bytes(32))
+    run_once(
+        operator.database,
+        lambda database: database.write(lambda tx: tx.execute("DELETE FROM history_origin")),
+    )
     refusal = operator.refused(*holder.arguments, BAROGRAPH_BASE_URL=BASE_URL)
 
     assert isinstance(refusal, CheckpointRefused)
@@ -360,6 +358,10 @@ def test_a_checkpoint_of_another_key_is_refused_for_its_signature(
 
 def test_proving_makes_no_key(operator: Operator, holder: Holder) -> None:
     (operator.data / FILE_NAME).unlink()
+    run_once(
+        operator.database,
+        lambda database: database.write(lambda tx: tx.execute("DELETE FROM history_origin")),
+    )
 
     assert proved(operator, *holder.arguments[:2]) == (2, 3, None)
     refusal = operator.refused(*holder.arguments, BAROGRAPH_BASE_URL=BASE_URL)

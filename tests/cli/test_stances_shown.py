@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import rfc8785
 
-from barograph.history.proof import recompute_digest
 from barograph.kit.json import Json
 from barograph.kit.timestamps import iso_timestamp
+from barograph_client.audit.stance import stance_digest
 from support.operator import REVISE, WITHDRAW, Operator
 from support.stances import FUNDING, STANCE_MEMBERS
 
@@ -16,7 +16,7 @@ MEMBERS = [*STANCE_MEMBERS, "sequence", "previous_digest"]
 
 
 def recomputed(told: dict[str, Any]) -> str:
-    return recompute_digest(told, told["sequence"], told["previous_digest"])
+    return stance_digest(told, told["sequence"], told["previous_digest"]).hex()
 
 
 def test_versions_are_listed_newest_first(operator: Operator) -> None:

@@ -17,12 +17,11 @@ from barograph.settings import Settings
 from support.events import add_events, change
 from support.history import tamper
 from support.operator import Operator, on_database, sign
-from support.stances import FUNDING
 
 NEW_KEY = b64encode(b"n" * 32).decode()
 
 
-def signed(operator: Operator, **changed: Any) -> tuple[list[str], list[RetiredKey]]:
+def signed(operator: Operator, **changed: Any) -> tuple[str, list[RetiredKey]]:
     settings = Settings(data=operator.data, **changed)
     return asyncio.run(sign(operator.database, operator.history, settings))
 
@@ -35,79 +34,55 @@ def restore(operator: Operator) -> None:
 
 @pytest.fixture
 def kept(operator: Operator, tmp_path: Path) -> Path:
-    """The checkpoints of a record with one version."""
-    operator.record(0)
+    """The checkpoint of a log with one event."""
+    log_event(operator, 1)
     file = tmp_path / "kept.json"
-    notes, _ = signed(operator)
-    file.write_text(json.dumps({"checkpoints": [{"checkpoint": each} for each in notes]}), "utf-8")
+    file.write_text(json.dumps({"checkpoint": signed(operator)[0]}), "utf-8")
     return file
+
+
+def log_event(operator: Operator, number: int) -> None:
+    run_once(operator.database, lambda database: add_events(database, [change(number)]))
 
 
 def key_of(operator: Operator) -> bytes:
     return (operator.data / FILE_NAME).read_bytes()
 
 
-def test_record_that_holds_everything_signed_resumes_after_a_question(
+def test_log_that_holds_everything_signed_resumes_after_a_question(
     operator: Operator, kept: Path
 ) -> None:
-    operator.record(1)
+    log_event(operator, 2)
     restore(operator)
     assert operator.run("resume", "--checkpoint", str(kept), answers="n\n").exit_code == 1
     with pytest.raises(SigningRefused):
         signed(operator)
     result = operator.run("resume", "--checkpoint", str(kept), answers="y\n")
     assert result.exit_code == 0, result.output
-    compared = f"{FUNDING} versions: the record has 2 entries, including all 1 that were signed\n"
-    assert compared in result.stdout
-    assert len(signed(operator)[0]) == 7
+    assert "/history/events holds everything that was signed, and is signed again" in result.stdout
+    assert signed(operator)[0].splitlines()[1] == "2"
 
 
 @pytest.mark.parametrize("is_kept", [True, False])
-def test_a_log_of_events_that_lost_some_begins_again_under_another_name(
-    operator: Operator, tmp_path: Path, is_kept: bool
+def test_log_that_is_not_proven_complete_continues_under_another_name(
+    operator: Operator, kept: Path, is_kept: bool
 ) -> None:
-    operator.record(0)
-    run_once(operator.database, lambda database: add_events(database, [change(1), change(2)]))
-    *stances, events = signed(operator)[0]
-    notes = [*stances, events] if is_kept else stances
-    file = tmp_path / "kept.json"
-    file.write_text(json.dumps({"checkpoints": [{"checkpoint": each} for each in notes]}), "utf-8")
-    run_once(
-        operator.database, lambda database: tamper(database, "DELETE FROM events WHERE id = 2")
-    )
+    key = key_of(operator)
+    run_once(operator.database, lambda database: tamper(database, "DELETE FROM events"))
     restore(operator)
 
-    result = operator.run("resume", "--checkpoint", str(file), "--yes")
+    result = operator.run("resume", *(["--checkpoint", str(kept)] if is_kept else []), "--yes")
 
     assert result.exit_code == 0, result.output
-    *same, again = signed(operator)[0]
-    assert same == stances
-    origin, size, *_ = again.split("\n")
-    assert f"the log of events begins again as {origin}\n" in result.stdout
-    assert (origin != events.split("\n")[0], size) == (True, "1")
-
-
-def test_resume_names_what_a_record_lacks_and_a_new_origin_makes_another_log(
-    operator: Operator, kept: Path
-) -> None:
-    old = key_of(operator)
-    operator.tamper("DELETE FROM stance_versions")
-    restore(operator)
-    assert str(operator.refused("resume", "--checkpoint", str(kept), "--yes")) == (
-        f"nothing is signed: {FUNDING} versions: it lacks 1 of the 1 entries that were signed. "
-        "Restore a newer backup, or start a new log with `barograph stances resume --new-origin`"
-    )
-    result = operator.run("resume", "--new-origin", "--yes")
-    assert result.exit_code == 0, result.output
-    assert key_of(operator) != old
-    aside = operator.data.glob(f"{FILE_NAME}.*.retired")
-    assert [(each.read_bytes(), each.stat().st_mode & 0o077) for each in aside] == [(old, 0)]
-    assert "/history-" in signed(operator)[0][0]
-    assert operator.run("resume").exit_code == 2
+    origin, size, *_ = signed(operator)[0].split("\n")
+    why = "it lacks 1 of the 1 entries" if is_kept else "no checkpoint was given"
+    assert f"not proven complete: {why}" in result.stdout
+    assert f"the log is now {origin}, and its public key is " in result.stdout
+    assert ("/history-" in origin, size, key_of(operator)) == (True, "0", key)
 
 
 def test_key_in_the_environment_is_changed_by_the_operator(operator: Operator) -> None:
-    operator.record(0)
+    log_event(operator, 1)
     old = {"BAROGRAPH_HISTORY_KEY": b64encode(bytes(32)).decode()}
     signed(operator, history_key=old["BAROGRAPH_HISTORY_KEY"])
     assert "give its next value with --new-key" in str(
@@ -121,27 +96,26 @@ def test_key_in_the_environment_is_changed_by_the_operator(operator: Operator) -
     with pytest.raises(SigningRefused):
         signed(operator, history_key=old["BAROGRAPH_HISTORY_KEY"])
     signed(operator, history_key=NEW_KEY)
-    refused = operator.refused("resume", "--new-origin", "--yes", BAROGRAPH_HISTORY_KEY=NEW_KEY)
-    assert "the new key has signed checkpoints before" in str(refused)
+    again = {"BAROGRAPH_HISTORY_KEY": NEW_KEY, "answers": NEW_KEY + "\n"}
+    assert "has signed checkpoints before" in str(operator.refused(*rotation, **again))
 
 
 def test_refused_change_of_the_key_leaves_no_new_key(operator: Operator, kept: Path) -> None:
     restore(operator)
-    assert "restored from a backup" in str(operator.refused("rotate-key", "--yes"))
+    assert "restore from a backup was interrupted" in str(operator.refused("rotate-key", "--yes"))
     assert not (operator.data / NEXT_FILE).exists()
 
 
-@pytest.mark.parametrize("command", [("rotate-key",), ("resume", "--new-origin")])
 def test_interrupted_change_of_the_key_is_completed_by_the_next_run_and_not_repeated(
-    operator: Operator, kept: Path, command: tuple[str, ...]
+    operator: Operator, kept: Path
 ) -> None:
     old, file = key_of(operator), operator.data / FILE_NAME
-    assert operator.run(*command, "--yes").exit_code == 0
+    assert operator.run("rotate-key", "--yes").exit_code == 0
     new = file.rename(operator.data / NEXT_FILE).read_bytes()  # as before the last step
     file.write_bytes(old)
     file.chmod(0o600)
     with pytest.raises(SigningRefused):
         signed(operator)
-    assert "is complete now" in str(operator.refused(*command, "--yes"))
+    assert "is complete now" in str(operator.refused("rotate-key", "--yes"))
     assert key_of(operator) == new
     assert len(signed(operator)[1]) == 1

@@ -13,16 +13,18 @@ from barograph.cli.common import upgrade_database
 from barograph.cli.databases import database_kind, require_kind
 from barograph.collector.app import macro_sources
 from barograph.errors import ConfigurationError
-from barograph.kit.database import Transaction
-from barograph.macro.records import Figure
-from barograph.macro.store import record_figures
 from barograph.settings import Settings
 from barograph.terms.sources import SOURCES, Unconfirmed, require_venue
-from barograph.terms.store import without_selling, without_unconfirmed
+from barograph.terms.store import (
+    unconfirmed_sources,
+    without_selling,
+    without_unconfirmed,
+)
 from barograph.upstream.files import FileClient
 from barograph_demo.configuration import payment_settings
 from support.clock import HandClock
 from support.operator import on_database
+from support.payments import PAYMENTS
 
 
 def run(data: Path, *arguments: str, **environment: str) -> Result:
@@ -38,7 +40,7 @@ def states(data: Path, **environment: str) -> dict[str, str]:
 @pytest.mark.outcome(
     "No exchange's terms are confirmed",
     "`collect` and `serve --collect` exit with code 3 before they call any exchange, and name "
-    "the command that confirms them.",
+    "the line that confirms them.",
 )
 @pytest.mark.parametrize("command", [["collect"], ["serve", "--collect"]])
 def test_nothing_is_collected_before_the_terms_of_a_venue_are_confirmed(
@@ -47,8 +49,31 @@ def test_nothing_is_collected_before_the_terms_of_a_venue_are_confirmed(
     ended = run(tmp_path, *command, BAROGRAPH_ACCEPT_TERMS="treasury")
 
     assert isinstance(ended.exception, ConfigurationError)
-    assert f"`barograph terms accept bybit --data {tmp_path}`" in str(ended.exception)
+    assert "then set BAROGRAPH_ACCEPT_TERMS=bybit" in str(ended.exception)
     assert "docs/live.md" in str(ended.exception)
+
+
+@pytest.mark.outcome(
+    "An earlier version stored confirmations of terms, and the setting is missing",
+    "`db upgrade` prints the line to set. `serve` and `collect` refuse to start with the same "
+    "line.",
+)
+def test_an_upgrade_names_the_line_that_keeps_stored_confirmations(tmp_path: Path) -> None:
+    upgrade_database(Settings(data=tmp_path))
+    stored = "INSERT INTO terms_confirmations VALUES ($1, '', 'terms', 1), ($2, '', 'terms', 1)"
+    on_database(
+        tmp_path / "barograph.sqlite3",
+        lambda database: database.write(lambda tx: tx.execute(stored, "nyfed", "bybit")),
+    )
+    line = "set BAROGRAPH_ACCEPT_TERMS=bybit,nyfed"
+
+    assert line in run(tmp_path, "db", "upgrade").stderr
+    for command in (["collect"], ["serve"], ["serve", "--collect"]):
+        assert line in str(run(tmp_path, *command).exception)
+    some = {"BAROGRAPH_ACCEPT_TERMS": "treasury,bybit"}
+    assert "=bybit,treasury,nyfed\n" in run(tmp_path, "db", "upgrade", **some).stderr
+    all_of_them = {"BAROGRAPH_ACCEPT_TERMS": "nyfed,bybit"}
+    assert run(tmp_path, "db", "upgrade", **all_of_them).stderr == ""
 
 
 @pytest.mark.outcome(
@@ -59,78 +84,67 @@ def test_nothing_is_collected_before_the_terms_of_a_venue_are_confirmed(
 @pytest.mark.parametrize(
     ("unconfirmed", "used"),
     [
-        ({}, ("binance", "bybit", "hyperliquid")),
-        ({"binance": None, "treasury": None}, ("bybit", "hyperliquid")),
-        ({"binance": None, "bybit": 1, "hyperliquid": None}, ("bybit",)),
-        ({"binance": None, "bybit": None, "hyperliquid": None}, ()),
+        ((), ("binance", "bybit", "hyperliquid")),
+        (("binance", "treasury"), ("bybit", "hyperliquid")),
+        (("binance", "hyperliquid"), ("bybit",)),
+        (("binance", "bybit", "hyperliquid"), ()),
     ],
 )
 def test_only_confirmed_venues_are_read_in_the_configured_order(
-    tmp_path: Path, unconfirmed: dict[str, int | None], used: tuple[str, ...]
+    unconfirmed: tuple[str, ...], used: tuple[str, ...]
 ) -> None:
-    settings = Settings(data=tmp_path, venues="binance,bybit,hyperliquid")
+    settings = Settings(venues="binance,bybit,hyperliquid")
     found, venues = Unconfirmed(unconfirmed), settings.venue_names
     without = without_unconfirmed(settings, found)
 
     if not used:
-        with pytest.raises(ConfigurationError, match="`barograph terms accept binance --data"):
-            require_venue(venues, found, tmp_path)
+        with pytest.raises(ConfigurationError, match="set BAROGRAPH_ACCEPT_TERMS=binance"):
+            require_venue(venues, found)
         assert without.venue_names == venues  # the web side starts without data
         return
-    require_venue(venues, found, tmp_path)
+    require_venue(venues, found)
     assert without.venue_names == used
 
 
-def test_confirmed_terms_are_listed_with_their_date_before_and_after_the_first_start(
-    tmp_path: Path,
-) -> None:
+def test_the_setting_alone_confirms_and_the_old_command_names_its_line(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    unconfirmed = states(data)
+    listed = states(data, BAROGRAPH_ACCEPT_TERMS="nyfed, bybit")
+    confirmed = [name for name, state in listed.items() if state == "confirmed"]
+    assert confirmed == ["bybit", "nyfed"]
+    assert listed["treasury"].endswith("(add treasury to BAROGRAPH_ACCEPT_TERMS)")
+    assert listed["selling"] == "not configured"
+    text = run(data, "terms", "list").stdout
+    assert text.count("You confirm that you hold the publisher's written consent.") == 1
+
+    refused = run(data, "terms", "accept", "bybit", BAROGRAPH_ACCEPT_TERMS="nyfed")
+    assert isinstance(refused.exception, ConfigurationError)
+    assert "set BAROGRAPH_ACCEPT_TERMS=bybit,nyfed" in str(refused.exception)
     assert not data.exists()
-    assert "`barograph terms accept bybit`" in unconfirmed["bybit"]
-    assert unconfirmed["selling"] == "not configured"
-    listed = run(data, "terms", "list").stdout
-    assert listed.count("You confirm that you hold the publisher's written consent.") == 1
-
-    accepted = run(data, "terms", "accept", "bybit", "treasury")
-
-    assert "confirmed bybit: your use under the terms (https://" in accepted.stdout
-    assert (data / "history.sqlite3").exists()  # or the first start would miss it
-    held = states(data, BAROGRAPH_ACCEPT_TERMS="nyfed")
-    confirmed = [name for name, state in held.items() if state.startswith("confirmed")]
-    assert confirmed == ["bybit", "treasury", "nyfed"]
-    revoked = run(data, "terms", "revoke", "bybit", "nyfed", BAROGRAPH_ACCEPT_TERMS="nyfed")
-    assert revoked.stdout == "revoked bybit\nnyfed was not confirmed\n"
-    assert "BAROGRAPH_ACCEPT_TERMS names nyfed, so the next start confirms it" in revoked.stderr
-    assert states(data)["bybit"].startswith("not used")
 
 
 @pytest.mark.parametrize("word", ["all", "bibit"])
 def test_each_source_is_confirmed_by_its_own_name(tmp_path: Path, word: str) -> None:
-    refused = run(tmp_path, "terms", "accept", word)
-    assert refused.exit_code == 2
-    listed = ", ".join(SOURCES)
-    assert listed in refused.stderr.replace("\n", " ")
     started = run(tmp_path, "collect", BAROGRAPH_ACCEPT_TERMS=f"bybit,{word}")
     assert isinstance(started.exception, ConfigurationError)
     assert f"{word!r} is not a data source: in BAROGRAPH_ACCEPT_TERMS" in str(started.exception)
+    assert ", ".join(SOURCES) in str(started.exception)
 
 
-def test_a_database_before_its_upgrade_shows_what_the_upgrade_will_allow(tmp_path: Path) -> None:
-    settings = Settings(data=tmp_path)
-    upgrade_database(settings)
-    figure = Figure("sofr", "2026-11-02", 4.1, "a publisher")
-
-    async def undo_upgrade(tx: Transaction) -> None:
-        await record_figures(tx, [figure], 0)
-        for table in ("instance", "terms_confirmations"):
-            await tx.execute(f"DROP TABLE {table}")
-
-    on_database(settings.database_path, lambda database: database.write(undo_upgrade))
-
-    listed = states(tmp_path)
-    assert "starts after" in listed["nyfed"]
-    assert listed["treasury"].startswith("not used")
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ({"treasury_url": "", "nyfed_url": "", "etf_file": "flows.csv"}, ["bybit"]),
+        (
+            {"etf_url": "", "venues": "binance,hyperliquid", "accept_terms": "binance,treasury"},
+            ["hyperliquid", "nyfed"],
+        ),
+        ({"venues": "bybit,hyperliquid,binance", **PAYMENTS}, list(SOURCES)),
+    ],
+)
+def test_only_configured_sources_need_a_confirmation(
+    given: dict[str, str], names: list[str]
+) -> None:
+    assert unconfirmed_sources(Settings.model_validate(given)).names == tuple(names)
 
 
 def test_unconfirmed_sources_of_daily_figures_are_not_read() -> None:
@@ -144,13 +158,9 @@ def test_unconfirmed_sources_of_daily_figures_are_not_read() -> None:
         finally:
             await files.close()
 
-    assert asyncio.run(names(Unconfirmed({"nyfed": None, "selling": None}))) == [
-        "treasury",
-        "etf-ibit",
-    ]
-    assert asyncio.run(names(Unconfirmed(dict.fromkeys(SOURCES)))) == []
-    used = asyncio.run(names(Unconfirmed({"treasury": 1, "ishares": None})))
-    assert used == ["treasury", "sofr", "effr"]
+    assert asyncio.run(names(Unconfirmed(("nyfed", "selling")))) == ["treasury", "etf-ibit"]
+    assert asyncio.run(names(Unconfirmed(tuple(SOURCES)))) == []
+    assert asyncio.run(names(Unconfirmed(("ishares",)))) == ["treasury", "sofr", "effr"]
 
 
 def test_workers_start_with_x402_disabled_while_selling_is_not_confirmed() -> None:
@@ -172,7 +182,7 @@ def test_demo_and_live_data_are_never_mixed(tmp_path: Path) -> None:
     upgrade_database(demo)
     upgrade_database(live)
 
-    for command in (["serve"], ["serve", "--collect"], ["collect"], ["terms", "accept", "bybit"]):
+    for command in (["serve"], ["serve", "--collect"], ["collect"], ["terms", "list"]):
         refused = run(demo.data, *command, BAROGRAPH_ACCEPT_TERMS="bybit")
         assert isinstance(refused.exception, ConfigurationError)
         assert "holds the simulated data of a demo" in str(refused.exception)

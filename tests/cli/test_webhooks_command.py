@@ -176,6 +176,13 @@ def test_key_of_an_earlier_version_goes_on_and_is_rotated_with_an_overlap(
     assert file.read_bytes() == both[:32]
 
 
-def test_live_instance_refuses_the_switch_for_local_webhooks(folder: Path) -> None:
-    with pytest.raises(ConfigurationError, match="BAROGRAPH_WEBHOOKS_ALLOW_LOCAL"):
-        require_kind(Settings(data=folder, webhooks_allow_local=True), "live")
+def test_live_instance_refuses_a_folder_from_which_webhooks_go_to_this_machine(
+    folder: Path,
+) -> None:
+    settings = Settings(data=folder)
+    require_kind(settings, "live")
+    assert not settings.is_demo
+    (folder / "world.json").write_text("{}")
+    assert settings.is_demo
+    with pytest.raises(ConfigurationError, match="holds the simulated data of a demo"):
+        require_kind(settings, "live")

@@ -13,36 +13,16 @@ from typing import Any
 
 import pytest
 
-from barograph.history.origins import rotate_key, start_origin
-from barograph.history.signing import FILE_NAME
+from barograph.history.checkpoint import Checkpoint, sign_checkpoint
+from barograph.history.merkle import tree_root
+from barograph.history.signing import load_history_key
 from support.history import RATES, PublicHistory, delivered
 
 PAGE = Path(__file__).parents[2] / "docs" / "history.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-CODE = "\n".join(BLOCK.findall(PAGE.read_text("utf-8")))
+CHECK, RECOMPUTE = BLOCK.findall(PAGE.read_text("utf-8"))
 SIZE = 1003
 """More than one page."""
-
-
-class Stranger:
-    """Has the page's code, a stance and a checkpoint from the last time."""
-
-    def __init__(self, folder: Path, base_url: str) -> None:
-        self.folder = folder
-        self.base_url = base_url
-        (folder / "check.py").write_text(CODE, "utf-8")
-
-    def check(self, stance: dict[str, Any]) -> "subprocess.CompletedProcess[str]":
-        (self.folder / "stance.json").write_text(json.dumps(stance), "utf-8")
-        return subprocess.run(
-            [sys.executable, "check.py", self.base_url, "stance.json", "kept.txt"],
-            cwd=self.folder,
-            env={"PATH": ""},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
 
 
 @pytest.fixture(scope="module")
@@ -53,9 +33,65 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublicHistory]
     history.close()
 
 
+def run(folder: Path, code: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    (folder / "check.py").write_text(code, "utf-8")
+    return subprocess.run(
+        [sys.executable, "check.py", *arguments],
+        cwd=folder,
+        env={"PATH": ""},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def check(
+    history: PublicHistory, folder: Path, sequence: int, body: dict[str, Any]
+) -> "subprocess.CompletedProcess[str]":
+    """Check a body with the proof of a version."""
+    digest = history.version(sequence).history_digest
+    proof = history.ask(f"/history/events/{digest}.tlog-proof").body
+    (folder / "stance.tlog-proof").write_bytes(proof)
+    (folder / "stance.json").write_text(json.dumps(body), "utf-8")
+    verifier = history.ask("/api/history/checkpoint").json()["verifier"]
+    return run(folder, CHECK, "stance.json", "stance.tlog-proof", verifier)
+
+
+@pytest.mark.parametrize("sequence", [1, 2, SIZE])
+def test_the_page_s_code_finds_a_stance_in_the_log(
+    history: PublicHistory, tmp_path: Path, sequence: int
+) -> None:
+    done = check(history, tmp_path, sequence, delivered(history.version(sequence)))
+
+    assert (done.returncode, done.stderr) == (0, "")
+    place = f"the stance is version {sequence}, entry {sequence} of {SIZE} in "
+    assert done.stdout == f"{place}barograph.example/history/events\n"
+
+
+def test_the_page_s_code_notices_another_stance_and_another_signature(
+    history: PublicHistory, tmp_path: Path
+) -> None:
+    changed = deepcopy(delivered(history.version(5)))
+    changed["leg"]["decision"]["label"] = "constructive"
+    done = check(history, tmp_path, 5, changed)
+    assert (done.returncode, done.stderr) == (1, "the stance is not what was recorded\n")
+
+    done = check(history, tmp_path, 6, delivered(history.version(5)))
+    assert (done.returncode, done.stderr) == (1, "the stance is not what was recorded\n")
+
+    proof = (tmp_path / "stance.tlog-proof").read_text("utf-8")
+    (tmp_path / "stance.json").write_text(json.dumps(delivered(history.version(6))), "utf-8")
+    forged = proof.replace(f"\n{SIZE}\n", f"\n{SIZE + 1}\n")
+    (tmp_path / "stance.tlog-proof").write_text(forged, "utf-8")
+    verifier = history.ask("/api/history/checkpoint").json()["verifier"]
+    done = run(tmp_path, CHECK, "stance.json", "stance.tlog-proof", verifier)
+    assert "InvalidSignature" in done.stderr
+
+
 @pytest.fixture(scope="module")
 def base_url(history: PublicHistory) -> Iterator[str]:
-    """Where the history is served, on a real port; its logs are named after that."""
+    """Where the history is served, on a real port."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -70,140 +106,33 @@ def base_url(history: PublicHistory) -> Iterator[str]:
             """Say nothing."""
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        address = f"http://127.0.0.1:{server.server_port}"
-        history.app = history.new_worker(base_url=address)
         serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         serving.start()
-        yield address
+        yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
         serving.join()
 
 
-@pytest.fixture
-def stranger(tmp_path: Path, base_url: str) -> Stranger:
-    return Stranger(tmp_path, base_url)
-
-
-def stance(history: PublicHistory, sequence: int) -> dict[str, Any]:
-    return delivered(history.version(sequence))
-
-
-@pytest.mark.parametrize("sequence", [1, 2, SIZE])
-def test_the_page_s_code_finds_a_stance_as_it_was_recorded(
-    history: PublicHistory, stranger: Stranger, sequence: int
+@pytest.mark.parametrize("is_rewritten", [False, True])
+def test_the_page_s_code_recomputes_a_kept_checkpoint_of_an_old_log(
+    history: PublicHistory, base_url: str, tmp_path: Path, is_rewritten: bool
 ) -> None:
-    done = stranger.check(stance(history, sequence))
+    digests = [history.version(sequence).history_digest for sequence in range(1, SIZE)]
+    if is_rewritten:
+        digests[3] = "0" * 64
+    origin = f"barograph.example/history/{RATES}"
+    checkpoint = Checkpoint(origin, len(digests), tree_root(digests))
+    note = sign_checkpoint(checkpoint, load_history_key(history.service.settings))
+    (tmp_path / "kept.txt").write_text(note, "utf-8")
+    done = run(tmp_path, RECOMPUTE, base_url, "kept.txt")
 
-    assert (done.returncode, done.stderr) == (0, "")
-    first, second = done.stdout.splitlines()
-    assert first.startswith(f"{SIZE} versions, signed by ")
-    assert second == f"the stance is version {sequence}, as it was recorded"
-
-
-def test_the_page_s_code_compares_with_the_checkpoint_that_was_kept(
-    history: PublicHistory, stranger: Stranger
-) -> None:
-    stranger.check(stance(history, 1))
-    done = stranger.check(stance(history, 2))
-
-    assert (done.returncode, done.stderr) == (0, "")
-    last = done.stdout.splitlines()[-1]
-    assert last == f"the first {SIZE} versions are the same as at the last check"
-
-
-def test_the_page_s_code_notices_a_stance_that_was_changed(
-    history: PublicHistory, stranger: Stranger
-) -> None:
-    changed = deepcopy(stance(history, 5))
-    changed["leg"]["decision"]["label"] = "constructive"
-    done = stranger.check(changed)
-    assert (done.returncode, done.stderr) == (1, "the stance is not what was recorded\n")
-
-    unknown = stance(history, 5) | {"history_digest": "0" * 64}
-    done = stranger.check(unknown)
-    assert (done.returncode, done.stderr) == (1, "the stance is not in the signed list\n")
-
-
-def test_the_page_s_code_notices_a_history_that_was_rewritten(
-    history: PublicHistory, stranger: Stranger, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """The same key signs another history, which is complete and sound in itself."""
-    other = PublicHistory(tmp_path_factory.mktemp("other"))
-    kept = (history.service.settings.data / FILE_NAME).read_bytes()
-    (other.service.settings.data / FILE_NAME).write_bytes(kept)
-    other.record(1, "btc-etf-stance")  # takes the first salt, so that all digests are others
-    app = history.app
-    stranger.check(stance(history, 1))
-    try:
-        for size, complaint in ((SIZE - 1, "cut"), (SIZE, "rewritten")):
-            other.record(size)
-            history.app = other.new_worker(base_url=stranger.base_url)
-            done = stranger.check(stance(other, 1))
-            expected = f"the history was {complaint} since the last check\n"
-            assert (done.returncode, done.stderr) == (1, expected)
-    finally:
-        history.app = app
-        other.close()
-
-
-@pytest.mark.thorough
-def test_the_page_s_code_refuses_a_kept_checkpoint_of_another_key(
-    history: PublicHistory, stranger: Stranger, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    other = PublicHistory(tmp_path_factory.mktemp("other"))
-    other.record(SIZE)
-    app = history.app
-    stranger.check(stance(history, 1))
-    try:
-        history.app = other.new_worker(base_url=stranger.base_url)
-        done = stranger.check(stance(other, 1))
-    finally:
-        history.app = app
-        other.close()
-
-    complaint = "the kept checkpoint is not signed by a key of this service\n"
-    assert (done.returncode, done.stderr) == (1, complaint)
-
-
-def test_the_page_s_code_follows_the_old_keys_to_the_new_one(
-    history: PublicHistory, stranger: Stranger
-) -> None:
-    stranger.check(stance(history, 1))
-    for _ in range(2):
-        history.change_key(rotate_key, stranger.base_url)
-    done = stranger.check(stance(history, 2))
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.endswith(f"the first {SIZE} versions are the same as at the last check\n")
-
-
-def test_the_page_s_code_recognises_a_new_origin_and_what_was_lost(
-    history: PublicHistory, stranger: Stranger, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    app, restored = history.app, PublicHistory(tmp_path_factory.mktemp("restored"))
-    stranger.check(stance(history, 1))
-    restored.service.settings.data.joinpath(FILE_NAME).write_bytes(
-        history.service.settings.data.joinpath(FILE_NAME).read_bytes()
-    )
-    restored.record(2)
-    try:
-        history.app = restored.new_worker(base_url=stranger.base_url)
-        kept_at_2 = history.ask("/api/history/checkpoint").json()["checkpoints"][2]["checkpoint"]
-        restored.change_key(start_origin, stranger.base_url)
-        restored.record(1, "btc-etf-stance")  # takes a salt, so that the next versions are others
-        restored.record(4)
-        done = stranger.check(stance(restored, 1))
-        (name,) = re.findall(r"(\S+) has ended; both logs have the same first 2 ver", done.stdout)
-        assert name == f"{stranger.base_url[7:]}/history/{RATES}"
-        assert (done.returncode, done.stderr) == (1, f"the versions 3 to {SIZE} are lost\n")
-        (stranger.folder / "kept.txt").write_text(kept_at_2, "utf-8")
-        assert stranger.check(stance(restored, 1)).returncode == 0
-    finally:
-        history.app = app
-        restored.close()
+    assert done.returncode == is_rewritten, done.stderr
+    said = "the history was rewritten" if is_rewritten else f"the first {SIZE - 1} entries of"
+    assert said in done.stdout + done.stderr
 
 
 def test_the_page_names_every_address_of_the_history(history: PublicHistory) -> None:
     page = PAGE.read_text("utf-8")
-    for rest in ("{kind}", "{kind}/events", "{kind}/proof", "{kind}/events/proof", "checkpoint"):
+    for rest in ("{kind}", "{kind}/events", "checkpoint"):
         assert f"`/api/history/{rest}`" in page
         assert history.ask(f"/api/history/{rest.replace('{kind}', RATES)}").status == 200

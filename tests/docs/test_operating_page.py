@@ -20,13 +20,13 @@ LABELS = (
     "other hosts",
     "with SQLite",
     "with PostgreSQL",
-    "a kept checkpoint",
+    "an interrupted restore",
 )
 """What the first line of a block may say; a misspelt one would run in the wrong place."""
 
-ONCE = [each for each in BLOCKS if "without a kept" not in each.label]
-AGAIN = [each for each in BLOCKS if each.section == "Restore" and "with a kept" not in each.label]
-"""The second restore takes the other of two commands that exclude each other."""
+ONCE = [each for each in BLOCKS if "interrupted" not in each.label]
+AGAIN = [each for each in BLOCKS if each.section == "Restore"]
+"""The second restore also completes what an interrupted one would leave."""
 
 
 def test_every_block_of_the_page_is_run_or_is_output() -> None:

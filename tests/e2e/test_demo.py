@@ -289,9 +289,7 @@ def test_stances_expire_and_come_back_on_request(demo: Demo) -> None:
 )
 def test_witness_that_refuses_is_shown_and_two_others_still_publish(demo: Demo) -> None:
     def size() -> int:
-        answer = eventually(
-            lambda: answer_200(f"{demo.base_url}/history/rates-desk/checkpoint"), ""
-        )
+        answer = eventually(lambda: answer_200(f"{demo.base_url}/history/events/checkpoint"), "")
         return int(answer.text.split("\n")[1])
 
     def state() -> str:

@@ -75,7 +75,6 @@ def shop(folder: Path, facilitator: SlowFacilitator) -> Iterator[EntitledServer]
         "X402_FACILITATOR_URL": facilitator.url,
         "X402_NETWORK": STANCE.network,
         "X402_ASSET": STANCE.asset,
-        "X402_ASSET_NAME": STANCE.name,
         "X402_PAY_TO": STANCE.pay_to,
     }
     environment = {f"BAROGRAPH_{name}": value for name, value in given.items()}

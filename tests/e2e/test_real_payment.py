@@ -131,8 +131,6 @@ def _environment(server: EntitledServer, chain: Chain) -> dict[str, str]:
         "X402_CHAIN_URL": chain.rpc_url,
         "X402_NETWORK": chain.network,
         "X402_ASSET": chain.asset,
-        "X402_ASSET_NAME": chain.name,
-        "X402_ASSET_VERSION": chain.version,
         "X402_PAY_TO": chain.pay_to,
     }
     return {f"BAROGRAPH_{name}": value for name, value in given.items()}

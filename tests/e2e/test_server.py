@@ -116,8 +116,7 @@ def test_stalled_bodies_end_and_the_file_limit_is_never_reached(
 ) -> None:
     port = unused_port()
     arguments = ("serve", "--port", str(port), "--data", str(tmp_path))
-    wait = {"BAROGRAPH_REQUEST_BODY_SECONDS": "1"}
-    with running(*arguments, log=tmp_path / "log", before=before, **wait) as process:
+    with running(*arguments, log=tmp_path / "log", before=before) as process:
         web = Web(process, port)
         eventually(lambda: answer_200(web.address), "the first answer")
         for worker in web.workers():
@@ -178,10 +177,8 @@ def test_doctor_recognises_the_running_service(web: Web, tmp_path: Path) -> None
         "BAROGRAPH_HOST": "0.0.0.0",
         "BAROGRAPH_PORT": str(web.port),
         "BAROGRAPH_EXCHANGE_REST_URL": nowhere,
-        "BAROGRAPH_EXCHANGE_STREAM_URL": nowhere.replace("http", "ws"),
         **{f"BAROGRAPH_{name}_URL": nowhere for name in ("TREASURY", "NYFED", "ETF")},
         **{f"BAROGRAPH_{name}_URL": nowhere for name in ("HYPERLIQUID", "BINANCE_REST")},
-        "BAROGRAPH_REQUEST_SECONDS": "1",
     }
     told = f"port: Barograph {__version__} is running on 0.0.0.0:{web.port}"
     elsewhere = tmp_path / "elsewhere"
@@ -229,5 +226,5 @@ def test_nothing_is_sold_before_selling_is_confirmed(tmp_path: Path) -> None:
         assert answer is not None
         assert checks is not None
         assert answer.status_code == status
-        assert ("terms accept selling" in checks.text) is (status == 404)
+        assert ("add selling to BAROGRAPH_ACCEPT_TERMS" in checks.text) is (status == 404)
     assert log.read_text().count("selling is not confirmed") == 1

@@ -47,12 +47,9 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
         "BAROGRAPH_PORT": str(port),
         "BAROGRAPH_WORKERS": "2",
         "BAROGRAPH_EXCHANGE_REST_URL": f"http://{HOST}:{exchange_port}",
-        "BAROGRAPH_EXCHANGE_STREAM_URL": f"ws://{HOST}:{exchange_port}/v5/public/linear",
         "BAROGRAPH_POLL_SECONDS": "0.3",
-        "BAROGRAPH_REQUEST_SECONDS": "2",
         # Long enough that another collector takes over in time, also on a busy machine.
         "BAROGRAPH_FEED_MAX_AGE_SECONDS": "20",
-        "BAROGRAPH_LEASE_SECONDS": "1",
         "BAROGRAPH_ACCEPT_TERMS": "bybit",
     }
     ports = ("--port", str(exchange_port), "--mail-port", str(mail_port))

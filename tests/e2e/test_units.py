@@ -88,7 +88,7 @@ def test_web_server_of_the_unit_serves_and_logs_only_json(root: Path) -> None:
 def test_collector_of_the_unit_needs_confirmed_terms_and_is_not_restarted(root: Path) -> None:
     ran = run(*command(root, "barograph-collector.service"), **environment(root))
     assert ran.returncode == 3
-    assert "barograph terms accept" in json.loads(ran.stderr.splitlines()[-1])["message"]
+    assert "set BAROGRAPH_ACCEPT_TERMS=" in json.loads(ran.stderr.splitlines()[-1])["message"]
     for unit in UNITS[1:]:
         assert "RestartPreventExitStatus=2 3\n" in unit.read_text("utf-8")
 

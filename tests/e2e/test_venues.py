@@ -81,14 +81,10 @@ def live(ports: dict[str, int], tmp_path: Path) -> Iterator[Live]:
         "BAROGRAPH_VENUES": ",".join(NAMES),
         "BAROGRAPH_ACCEPT_TERMS": ",".join(NAMES),
         "BAROGRAPH_EXCHANGE_REST_URL": urls["bybit"],
-        "BAROGRAPH_EXCHANGE_STREAM_URL": f"ws://{HOST}:{ports['bybit']}/v5/public/linear",
         "BAROGRAPH_HYPERLIQUID_URL": urls["hyperliquid"],
         "BAROGRAPH_BINANCE_REST_URL": urls["binance"],
-        "BAROGRAPH_BINANCE_STREAM_URL": f"ws://{HOST}:{ports['binance']}/market/stream",
         "BAROGRAPH_POLL_SECONDS": "1",
-        "BAROGRAPH_REQUEST_SECONDS": "3",
         "BAROGRAPH_FEED_MAX_AGE_SECONDS": str(LIMIT_SECONDS),
-        "BAROGRAPH_LEASE_SECONDS": "1",
     }
     base_url = f"http://{HOST}:{environment['BAROGRAPH_PORT']}"
     with (

@@ -29,7 +29,7 @@ from barograph.markets.evidence import FundingSettlement
 from barograph.markets.store import ReadingRow, record_rows
 from barograph.stances.announce import announce_reveals
 from barograph.stances.issue import StanceIssuer
-from barograph.stances.version_events import VersionEvents
+from barograph.stances.log_entries import LogEntries
 from support.clock import START
 from support.recompute import load_recompute
 from support.service import BASE_URL, Service
@@ -50,7 +50,7 @@ class Instance:
     def __init__(self, folder: Path) -> None:
         self.service = Service(folder, reveal_after_days=1)
         self.ledger = Ledger(self.service.history, self.service.clock)
-        self.versions = VersionEvents(self.service.database, self.ledger)
+        self.entries = LogEntries(self.service.database, self.ledger, BASE_URL, self.service.clock)
         asyncio.run(self._live())
         self.service.refresh()
 
@@ -71,7 +71,7 @@ class Instance:
         await self.ledger.append(proposal(118, issued_at=clock(), by="rule"))  # not public yet
         clock.now = END
         await service.lease.acquire()
-        await self.versions.announce(service.lease)
+        await self.entries.append(service.lease)
         await service.database.write(_remove_an_event)
         await self.publish()
 

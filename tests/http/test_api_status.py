@@ -358,7 +358,7 @@ def test_a_worker_that_never_reached_its_database_is_down_and_leaks_nothing(
 def test_allowances_that_are_not_counted_together_are_noticed_and_signals_go_on(
     tmp_path: Path,
 ) -> None:
-    with fresh_service(tmp_path, limits="sqlite") as service:
+    with fresh_service(tmp_path, workers=2) as service:
         service.settings.limits_path.mkdir()
         service.clock.pass_seconds(2)
         service.refresh()

@@ -96,10 +96,10 @@ def test_no_cache_may_keep_market_data_past_its_bound_at_any_instant_of_its_life
 def test_a_cache_shows_nothing_that_the_service_itself_would_not_show_any_more(
     tmp_path: Path, path: str
 ) -> None:
-    with fresh_service(tmp_path, liquidations_max_age_seconds=17) as service:
+    with fresh_service(tmp_path, feed_max_age_seconds=120) as service:
         service.publish(reading(), shares(START - 1_790_500))
         answers = []
-        for second in range(30):
+        for second in range(100):
             service.clock.now = START + second * 1000
             answers.append(service.ask(path))
 
@@ -109,18 +109,11 @@ def test_a_cache_shows_nothing_that_the_service_itself_would_not_show_any_more(
         assert {later.body for later in while_kept} <= {answer.body}
 
 
-@pytest.mark.parametrize(
-    ("feed_bound", "longest"), [(0.5, 0), (2, 1), (8, 7), (16, 15), (3600, 15)]
-)
+@pytest.mark.parametrize(("feed_bound", "longest"), [(5, 4), (8, 7), (16, 15), (3600, 15)])
 def test_a_configured_bound_bounds_the_caches_too(
     tmp_path: Path, feed_bound: float, longest: int
 ) -> None:
-    settings = {
-        "feed_max_age_seconds": feed_bound,
-        "liquidations_max_age_seconds": 3600,
-        "poll_seconds": 0.1,
-        "request_seconds": 0.1,
-    }
+    settings = {"feed_max_age_seconds": feed_bound, "poll_seconds": 0.1}
     with fresh_service(tmp_path, **settings) as service:
         for path in MARKET_PATHS:
             assert seconds_kept(service.ask(path)) == longest

@@ -163,13 +163,13 @@ def test_venues_say_what_they_give_and_which_measure_is_disputed(two: Service) -
     dispute = Dispute("hyperliquid", "open-interest", START, "62 coins doubled")
     two.put(
         Publication.of(DISPUTES, Disputes(START, (dispute,))),
-        Publication.of(TERMS, Unconfirmed({"bybit": START})),
+        Publication.of(TERMS, Unconfirmed()),
     )
     found = two.ask(VENUES).json()
 
     require_exact(VenueList, found)
     bybit, hyperliquid = found["venues"]
-    assert (bybit["role"], bybit["inUse"], bybit["terms"]["confirmed"]) == ("primary", True, False)
+    assert (bybit["role"], bybit["inUse"], bybit["terms"]["confirmed"]) == ("primary", True, True)
     assert (hyperliquid["role"], hyperliquid["inUse"]) == ("standby", False)
     assert (hyperliquid["contracts"], hyperliquid["longAccounts"]) == (3, False)
     assert hyperliquid["disputed"] == [
@@ -177,6 +177,11 @@ def test_venues_say_what_they_give_and_which_measure_is_disputed(two: Service) -
     ]
     btc = two.ask(f"{CROSS}/BTC").json()
     assert (btc["venues"][1]["state"], btc["totalOpenInterestUsd"]) == ("disputed", None)
+
+    two.put(Publication.of(TERMS, Unconfirmed(("hyperliquid",))))
+    unread = two.ask(VENUES).json()["venues"][1]
+    assert unread["terms"]["confirmed"] is False
+    assert "add hyperliquid to BAROGRAPH_ACCEPT_TERMS" in unread["reason"]
 
 
 def test_after_a_change_of_venue_the_plain_feeds_belong_to_the_other_one(two: Service) -> None:

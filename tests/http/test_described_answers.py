@@ -9,12 +9,10 @@ from urllib.parse import urlencode
 
 import pytest
 from openapi_schema_validator import OAS31Validator
-from starlette.routing import compile_path
 
 from barograph.discovery.mcp_description import PROTOCOLS
 from barograph.discovery.openapi import RATE_LIMIT
 from barograph.markets.liquidation_files import DailyFile, store_file
-from barograph.web.app import OWN_ROUTES
 from support.clock import START
 from support.descriptions import closed, operations, shop
 from support.events import STREAM, add_events, change
@@ -324,18 +322,6 @@ def test_texts_are_described_as_texts(description: dict[str, Any]) -> None:
         if "text/plain" in operation["responses"].get("200", {}).get("content", {})
     }
     assert found == TEXTS
-
-
-def test_every_free_path_that_matches_another_template_is_known(
-    description: dict[str, Any],
-) -> None:
-    templates = [compile_path(path)[0] for path in description["paths"] if "{" in path]
-    matched = {
-        path
-        for path in description["paths"]
-        if "{" not in path and any(each.fullmatch(path) for each in templates)
-    }
-    assert matched == OWN_ROUTES
 
 
 def test_the_checkpoint_example_says_that_it_is_of_a_demo(

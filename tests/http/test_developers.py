@@ -279,11 +279,11 @@ def test_the_tools_are_named_as_they_are_called(market: SiteService) -> None:
 
 
 def test_prices_are_shown_where_payments_are_taken(tmp_path: Path) -> None:
-    terms = {"feed_price_usd": "29.50", "stance_price_usd": "0.4", "feed_period_days": 31}
+    terms = {"feed_price_usd": "29.50", "stance_price_usd": "0.4"}
     with fresh_service(tmp_path, facilitator=HandFacilitator(), **PAYMENTS, **terms) as service:
         page = re.sub(r"<[^>]+>", " ", developers(service))
 
-    assert re.search(r"Feed for 31 days\s+/api/x402/feed\s+29\.50 USD", page)
+    assert re.search(r"Feed for 30 days\s+/api/x402/feed\s+29\.50 USD", page)
     assert re.search(r"One read of US rates, without Feed\s+/api/x402/rates-desk\s+0\.40 USD", page)
     assert "Do not pay again automatically." in page
 

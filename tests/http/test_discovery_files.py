@@ -13,6 +13,7 @@ import pytest
 
 from barograph import NOTICE
 from barograph.mcp.tools import TOOLS
+from barograph.settings import USDC_DECIMALS
 from support.clock import START
 from support.descriptions import operations, shop
 from support.markets import reading, shares
@@ -283,7 +284,7 @@ def test_the_list_of_what_is_sold_says_what_each_402_says(tmp_path: Path) -> Non
     service.issue_all()
     sold = service.ask("/.well-known/x402").json()
     paths = service.ask("/openapi.json").json()["paths"]
-    decimals = service.settings.x402_asset_decimals
+    decimals = USDC_DECIMALS
     priced = {path for path, each in paths.items() if "x-payment-info" in each.get("get", {})}
 
     assert (sold["version"], sold["x402Version"]) == (1, 2)

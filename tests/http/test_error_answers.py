@@ -7,7 +7,7 @@ import pytest
 
 from barograph.badges.endpoints import refused_badge
 from barograph.kit.http import Receive, Scope, Send
-from barograph.web.app import create_app
+from barograph.web.app import Timeouts, create_app
 from support.mcp_peer import FIELDS
 from support.service import Answer, Service, ask, fresh_service
 
@@ -222,11 +222,11 @@ def post(service: Service, path: str, **options: Any) -> Answer:
 
 @pytest.mark.outcome(
     "A request body stops arriving",
-    "408 after `BAROGRAPH_REQUEST_BODY_SECONDS`, and the server closes the connection.",
+    "408 after 10 seconds, and the server closes the connection.",
 )
 @pytest.mark.parametrize("target", [MCP, FORM, KEYS], ids=["mcp", "form", "keys"])
 def test_a_body_that_stalls_is_408(tmp_path: Path, target: dict[str, str]) -> None:
-    with fresh_service(tmp_path, request_body_seconds=0.02, **MAIL) as service:
+    with fresh_service(tmp_path, timeouts=Timeouts(body=0.02), **MAIL) as service:
         answer = post(service, **target, body=b"{", stalls=True)
 
     assert answer.status == 408

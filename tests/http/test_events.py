@@ -12,7 +12,7 @@ from barograph.history.ledger import Ledger
 from barograph.kit.timestamps import DAY, MINUTE, SECOND, iso_timestamp
 from barograph.markets.market_events import DELISTED_AFTER
 from barograph.markets.reader import MarketReader, freshness_limits
-from barograph.stances.version_events import VersionEvents
+from barograph.stances.log_entries import LogEntries
 from support.clock import START
 from support.databases import bring_back, take_away
 from support.events import add_events, change
@@ -184,7 +184,8 @@ def test_recorded_versions_are_announced_once_with_their_digest_only(service: Se
     recorded = asyncio.run(ledger.append(proposal())).version
     for _ in range(2):
         # The second one is another collector, which knows nothing of the first.
-        asyncio.run(VersionEvents(service.database, ledger).announce(service.lease))
+        entries = LogEntries(service.database, ledger, BASE_URL, service.clock)
+        asyncio.run(entries.append(service.lease))
     service.refresh()
 
     (found,) = [each for each in listed(service) if each["type"] == "stance.recorded"]

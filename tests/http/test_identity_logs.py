@@ -105,7 +105,7 @@ def test_no_log_names_a_user_of_a_supabase_project(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     port, made, faults = unused_port(), ECKey.generate_key("P-256"), IdentityFaults()
-    settings = identity_settings(f"http://127.0.0.1:{port}", identity_seconds=0.2)
+    settings = identity_settings(f"http://127.0.0.1:{port}")
 
     def signed(user: DemoUser, at: int = START, by: ECKey = made) -> str:
         return sign_token(by, user, at, settings.identity_url)

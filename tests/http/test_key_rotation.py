@@ -45,8 +45,8 @@ class Rotation:
         self.url = f"http://{HOST}:{self.port}"
         self.old, self.new = (ECKey.generate_key("P-256") for _ in range(2))
         self.faults = IdentityFaults()
-        settings = identity_settings(self.url, identity_seconds=5)
-        self.service = Service(folder, identity=identity_provider(settings, self.clock))
+        provider = identity_provider(identity_settings(self.url), self.clock, seconds=5)
+        self.service = Service(folder, identity=provider)
         entitlements = Entitlements(self.service.database, self.service.clock)
         holder, said = Holder("user", FEED_USER.id), {"source": "test", "by": "test", "why": "test"}
         asyncio.run(entitlements.add_period(holder, "feed", period_ms=DAY, **said))

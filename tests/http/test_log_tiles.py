@@ -1,4 +1,4 @@
-"""The logs as tlog-tiles: a reader rebuilds each tree from its tiles alone."""
+"""The log as tlog-tiles: a reader rebuilds its tree from tiles alone."""
 
 import asyncio
 import json
@@ -14,10 +14,10 @@ from barograph.history.merkle import is_included, node_hash, tree_root
 from barograph.history.tiles import Tile, parse_tile
 from barograph_client.audit.notes import LOG_KEY, Key, parse_key
 from support.events import add_events, change
-from support.history import RATES, PublicHistory, delivered, proposal
+from support.history import PublicHistory, delivered, proposal, tamper
 
 SIZE = 600
-FOLDER = f"/history/{RATES}"
+FOLDER = "/history/events"
 
 
 @pytest.fixture(scope="module")
@@ -75,9 +75,7 @@ def tile(level: str, name: str) -> str:
 
 
 def verifier_of(history: PublicHistory) -> Key:
-    listed = history.ask("/api/history/checkpoint").json()["checkpoints"]
-    found = next(each for each in listed if (each["kind"], each["log"]) == (RATES, "versions"))
-    return parse_key(found["verifier"], LOG_KEY)
+    return parse_key(history.ask("/api/history/checkpoint").json()["verifier"], LOG_KEY)
 
 
 def test_tiles_are_immutable_and_checkpoints_are_cached_for_seconds(history: PublicHistory) -> None:
@@ -107,7 +105,7 @@ def test_tiles_are_immutable_and_checkpoints_are_cached_for_seconds(history: Pub
         tile("64", "000"),
         tile("1", "000.p/3"),
         tile("entries", "003"),
-        f"/history-0badf00d/{RATES}/checkpoint",
+        "/history-0badf00d/events/checkpoint",
         "/history/other/checkpoint",
         f"{FOLDER}/{'0' * 64}.tlog-proof",
     ],
@@ -140,7 +138,7 @@ def test_the_log_of_events_has_the_digest_of_each_published_text(empty: PublicHi
     listed = history.ask("/api/v1/events").json()["events"]
     note = read(history, "/history/events/checkpoint").decode()
     digests = entries(read(history, f"/history/events/tile/entries/000.p/{len(listed)}"))
-    published = history.ask("/api/history/checkpoint").json()["event_log"]
+    published = history.ask("/api/history/checkpoint").json()
 
     assert [json.loads(read(history, f"/api/v1/events/{each}")) for each in digests] == listed
     assert [sha256(read(history, f"/api/v1/events/{each}")).hexdigest() for each in digests] == (
@@ -155,7 +153,8 @@ def test_a_changed_digest_is_not_served_as_a_tile(empty: PublicHistory) -> None:
     history = empty
     history.record(300)
     read(history, f"{FOLDER}/checkpoint")
-    history.tamper(f"UPDATE stance_versions SET history_digest = '{'0' * 64}' WHERE sequence = 7")
+    change = f"UPDATE events SET digest = '{'0' * 64}' WHERE id = 7"
+    asyncio.run(tamper(history.service.database, change))
 
     assert history.ask(tile("entries", "000")).status == 503
 
@@ -169,11 +168,31 @@ def test_a_buyer_checks_a_stance_with_its_proof_alone(history: PublicHistory) ->
     checkpoint = open_checkpoint(note, verifier_of(history))
 
     assert form == "c2sp.org/tlog-proof@v1"
-    assert json.loads(b64decode(extra.removeprefix("extra "))) == {
-        "sequence": 300,
-        "previous_digest": version.previous_digest,
-    }
-    number = int(index.removeprefix("index "))
+    members = json.loads(b64decode(extra.removeprefix("extra ")))
+    event = json.loads(members["event"])
+    assert members["previous_digest"] == version.previous_digest
+    assert (event["type"], event["sequence"]) == ("stance.recorded", 300)
+    assert event["history_digest"] == body["history_digest"]
+    number, entry = int(index.removeprefix("index ")), sha256(members["event"].encode())
     hashed = [b64decode(each) for each in proof]
-    assert is_included(body["history_digest"], number, checkpoint.size, hashed, checkpoint.root)
+    assert is_included(entry.hexdigest(), number, checkpoint.size, hashed, checkpoint.root)
     assert proposal(299).leg_id == body["leg_id"]
+
+
+@pytest.mark.outcome(
+    "A version is recorded, and the collector is killed before it is in the public log",
+    "Its proof says `pending`. The next leader appends its entry once.",
+)
+def test_version_without_an_entry_is_pending_until_the_leader_appends_it(
+    empty: PublicHistory,
+) -> None:
+    (version,) = empty.record(1, is_logged=False)
+    path = f"{FOLDER}/{version.history_digest}.tlog-proof"
+    pending, page = empty.ask(path), empty.ask("/record/rates-desk").body.decode()
+    record = empty.ask("/record").body.decode()
+
+    assert (pending.status, pending.json()["error"].partition(":")[0]) == (503, "pending")
+    assert "(pending)" in page
+    assert "1 of them pending" in record
+    empty.log()
+    assert empty.ask(path).status == 200

@@ -162,8 +162,8 @@ def test_liquidations_need_95_percent_of_the_day_watched(
 def test_liquidation_totals_past_their_bound_are_unavailable_while_the_market_is_fresh(
     tmp_path: Path,
 ) -> None:
-    with fresh_service(tmp_path, liquidations_max_age_seconds=10) as service:
-        service.clock.pass_seconds(9.999)
+    with fresh_service(tmp_path, feed_max_age_seconds=120) as service:
+        service.clock.pass_seconds(89.999)
         assert state(service)["liq24h"]["available"] is True
 
         service.clock.pass_seconds(0.001)

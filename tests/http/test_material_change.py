@@ -10,6 +10,7 @@ import pytest
 
 from barograph.history.records import Version
 from barograph.kit.timestamps import DAY
+from barograph.web.app import Timeouts
 from support.history import tamper
 from support.service import BASE_URL, Answer, ask
 from support.stances import FUNDING, PERIOD, RATES, proposal
@@ -405,7 +406,7 @@ def test_a_damaged_version_is_503_never_a_comparison(
 @pytest.mark.contract("errors.comparison-unavailable")
 @pytest.mark.contract("material-change.bounded-reads")
 def test_what_takes_longer_than_the_budget_is_503(tmp_path: Path) -> None:
-    service = SubscriberService(tmp_path, comparison_seconds=0.05)
+    service = SubscriberService(tmp_path, timeouts=Timeouts(entitled_read=0.05))
     pair = service.two_versions()
 
     async def forever() -> None:

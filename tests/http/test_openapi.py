@@ -37,8 +37,6 @@ HISTORY = {
     "/api/history/checkpoint": {"429", "503"},
     "/api/history/{kind}": {"404", "429", "503"},
     "/api/history/{kind}/events": {"404", "429", "503"},
-    "/api/history/{kind}/proof": {"400", "404", "429", "503"},
-    "/api/history/{kind}/events/proof": {"400", "404", "429", "503"},
     "/api/v1/stances/{kind}": {"400", "404", "429", "503"},
 }
 DATA = {

@@ -27,7 +27,7 @@ from barograph.payments.records import (
 )
 from barograph.stances.reader import recorded_stance
 from barograph.stances.reveals import Announcement, Reveals
-from barograph.web.app import create_app
+from barograph.web.app import Timeouts, create_app
 from support.node import X402, run_script
 from support.payments import (
     FEED,
@@ -168,9 +168,7 @@ class Shop(SubscriberService):
 
     def reconcile(self) -> None:
         """Find out from the chain what became of every payment."""
-        asyncio.run(
-            build_reconciler(self.settings, self.database, PaidOnChain(), self.clock).once()
-        )
+        asyncio.run(build_reconciler(self.database, PaidOnChain(), self.clock).once())
 
     def charge_and_cut_off(self, path: str, shown: str) -> None:
         """Be charged for a proof, and never be told so."""
@@ -545,7 +543,7 @@ def test_a_feed_wallet_gets_nothing_for_a_proof_that_does_not_verify(
 
 
 def test_a_settlement_may_take_longer_than_an_entitled_read(tmp_path: Path) -> None:
-    shop = Shop(tmp_path, comparison_seconds=1e-6)
+    shop = Shop(tmp_path, timeouts=Timeouts(entitled_read=1e-6))
     shop.two_versions()
     assert shop.pay(READ).status == 200
     assert shop.pay(FEED_ENTRY, 2, offer=FEED).status == 200

@@ -168,7 +168,7 @@ def test_a_limit_returns_the_first_entries_of_the_list_and_no_next_page(market: 
 
 
 def test_too_little_coverage_is_named_without_sums(tmp_path: Path) -> None:
-    with fresh_service(tmp_path, liquidations_min_coverage_pct=95) as service:
+    with fresh_service(tmp_path) as service:
         service.judge = Judge(service.settings)  # which has watched nothing
         service.publish(Perpetuals(START, SOURCE, MARKET))
         found = service.ask(f"{LIST}/BTC").json()["liquidations24h"]
@@ -183,14 +183,14 @@ def test_a_long_list_is_also_sent_compressed(market: Service) -> None:
 
 
 def test_facts_that_reach_their_limit_disappear_and_a_stale_feed_is_502(tmp_path: Path) -> None:
-    with fresh_service(tmp_path, liquidations_max_age_seconds=20) as service:
+    with fresh_service(tmp_path, feed_max_age_seconds=120) as service:
         service.publish(Perpetuals(START, SOURCE, MARKET), shares(START - 1_790_000))
-        for age, has_share, has_liquidations in ((0, 1, 1), (10, 0, 1), (20, 0, 0)):
+        for age, has_share, has_liquidations in ((0, 1, 1), (10, 0, 1), (90, 0, 0)):
             service.clock.now = START + age * 1_000
             each = json.loads(service.ask(LIST).body)["perpetuals"][0]
             assert (each["longAccountPct"] is not None) == has_share
             assert each["liquidations24h"]["available"] == has_liquidations
-        service.clock.now = START + 30_000
+        service.clock.now = START + 120_000
         for target in (LIST, f"{LIST}.csv", f"{LIST}/BTC", f"{LIST}?limit=1"):
             assert service.ask(target).status == 502
 

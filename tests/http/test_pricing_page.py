@@ -33,7 +33,7 @@ def test_pricing_names_both_tiers_with_their_price(site: SiteService) -> None:
 
 @pytest.mark.parametrize(
     ("settings", "is_shown"),
-    [({}, True), ({"nyfed_url": ""}, False), ({"macro_source": "simulated figures"}, False)],
+    [({}, True), ({"nyfed_url": ""}, False), ({"exchange_source": "simulated"}, False)],
 )
 def test_pages_about_the_rates_stance_show_the_new_york_feds_notice_if_its_rates_are_used(
     tmp_path: Path, settings: dict[str, Any], is_shown: bool
@@ -74,15 +74,14 @@ def test_where_payments_are_taken_the_page_tells_how(tmp_path: Path) -> None:
 
 
 @pytest.mark.contract("tiers.billing-period")
-def test_the_period_is_that_of_the_settings(tmp_path: Path) -> None:
-    settings: dict[str, Any] = {**PAYMENTS, "feed_period_days": 7}
+def test_a_period_has_30_days(tmp_path: Path) -> None:
+    settings: dict[str, Any] = PAYMENTS
     service = Service(tmp_path, facilitator=HandFacilitator(), **settings)
 
     text = text_of(service)
     service.close()
 
-    assert "25 USD for 7 days" in text
-    assert "30 days" not in text
+    assert "25 USD for 30 days" in text
 
 
 def test_where_no_payments_are_taken_no_wallet_is_asked_for_one(site: SiteService) -> None:

@@ -1,19 +1,18 @@
-"""`/api/history/…`: the lists, the checkpoints and the proofs over HTTP."""
+"""`/api/history/…`: the lists of stances, and the checkpoint of the public log, over HTTP."""
 
 import asyncio
 from base64 import b64decode
 from collections.abc import Iterator
 from hashlib import sha256
-from html import unescape
-from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
 from barograph import NOTICE
 from barograph.history.checkpoint import LogKeys, open_checkpoint, verifier_of
 from barograph.history.guards import CONTRADICTED, RESTORED, SignedHead, SignedHeads
-from barograph.history.merkle import EMPTY_ROOT, TreeHead, is_consistent, is_included, tree_root
-from barograph.history.origins import hold_signing, rotate_key
+from barograph.history.merkle import EMPTY_ROOT, TreeHead
+from barograph.history.origins import hold_signing
 from barograph.history.records import KINDS, ChainEnd, Version
 from barograph.history.signing import load_history_key
 from barograph.kit.timestamps import iso_timestamp
@@ -25,7 +24,7 @@ SIZE = 23
 ETF = "btc-etf-stance"
 LIST = f"/api/history/{RATES}"
 CHECKPOINT = "/api/history/checkpoint"
-PATHS = [LIST, f"{LIST}/events", f"{LIST}/proof", f"{LIST}/events/proof", CHECKPOINT]
+PATHS = [LIST, f"{LIST}/events", CHECKPOINT]
 EVERY_PATH = pytest.mark.parametrize("path", PATHS)
 
 
@@ -48,14 +47,8 @@ def listed(history: PublicHistory, path: str = LIST, member: str = "history_dige
     return [entry[member] for entry in entries]
 
 
-def checkpoint(history: PublicHistory, kind: str = RATES, log: str = "versions") -> dict[str, Any]:
-    found: list[dict[str, Any]] = [
-        each
-        for each in history.ask(CHECKPOINT).json()["checkpoints"]
-        if (each["kind"], each["log"]) == (kind, log)
-    ]
-    assert len(found) == 1
-    return found[0]
+def size_of(history: PublicHistory) -> int:
+    return int(history.ask(CHECKPOINT).json()["size"])
 
 
 def test_the_list_has_every_digest_in_the_order_of_recording(recorded: PublicHistory) -> None:
@@ -135,7 +128,7 @@ def test_a_page_has_100_entries_unless_told_otherwise_and_1000_at_most(
     assert len(history.ask(LIST).json()["entries"]) == 100
     assert history.ask(LIST).json()["next"] == 100
     assert len(history.ask(f"{LIST}?limit=5000").json()["entries"]) == 1000
-    assert checkpoint(history)["size"] == 1002
+    assert size_of(history) == 1002
 
 
 def test_events_are_listed_by_their_digests(recorded: PublicHistory) -> None:
@@ -157,7 +150,7 @@ def test_a_kind_without_records_has_an_empty_list(recorded: PublicHistory) -> No
 
 
 @pytest.mark.parametrize("kind", ["nope", "RATES-DESK", "rates-desk%20", ".", "%00"])
-@pytest.mark.parametrize("rest", ["", "/events", "/proof", "/events/proof"])
+@pytest.mark.parametrize("rest", ["", "/events"])
 def test_an_unknown_kind_is_not_found(recorded: PublicHistory, kind: str, rest: str) -> None:
     answer = recorded.ask(f"/api/history/{kind}{rest}")
 
@@ -167,51 +160,55 @@ def test_an_unknown_kind_is_not_found(recorded: PublicHistory, kind: str, rest: 
     assert answer.headers["access-control-allow-origin"] == "*"
 
 
-def test_there_is_a_signed_checkpoint_for_both_lists_of_every_kind(
+@pytest.mark.parametrize("path", ["proof", "events/proof"])
+def test_lists_have_no_proofs_and_no_checkpoints_of_their_own(
+    recorded: PublicHistory, path: str
+) -> None:
+    assert recorded.ask(f"{LIST}/{path}?sequence=1").status == 404
+    for folder in (RATES, f"{RATES}/events"):
+        for rest in ("checkpoint", "tile/0/000", f"{'0' * 64}.tlog-proof"):
+            assert recorded.ask(f"/history/{folder}/{rest}").status == 404
+
+
+def test_checkpoint_of_the_log_is_signed_by_the_key_of_the_instance(
     recorded: PublicHistory,
 ) -> None:
     body = recorded.ask(CHECKPOINT).json()
+    verifier = parse_key(body["verifier"], LOG_KEY)
+    signed = open_checkpoint(body["checkpoint"], verifier)
 
-    assert [*body] == ["checkpoints", "event_log", "public_key", "previous_keys", "notice"]
-    assert [(each["kind"], each["log"]) for each in body["checkpoints"]] == [
-        (kind, log) for kind in KINDS for log in ("versions", "events")
-    ]
-    for each in body["checkpoints"]:
-        ending = each["kind"] if each["log"] == "versions" else f"{each['kind']}/events"
-        verifier = parse_key(each["verifier"], LOG_KEY)
-        signed = open_checkpoint(each["checkpoint"], verifier)
-        assert signed.origin == f"barograph.example/history/{ending}"
-        assert (signed.size, signed.root.hex()) == (each["size"], each["root"])
-        assert verifier.public == b64decode(body["public_key"])
+    members = ["size", "root", "checkpoint", "verifier", "public_key", "previous_keys", "notice"]
+    assert [*body] == members
+    assert signed.origin == "barograph.example/history/events"
+    assert (signed.size, signed.root.hex()) == (body["size"], body["root"]) == (SIZE + 2, ANY)
+    assert verifier.public == b64decode(body["public_key"])
+    assert verifier == verifier_of(load_history_key(recorded.service.settings), signed.origin)
 
 
-def test_the_roots_are_those_of_the_published_lists(recorded: PublicHistory) -> None:
-    signed, events = checkpoint(recorded), checkpoint(recorded, log="events")
-    event_digests = listed(recorded, f"{LIST}/events", "event_digest")
+def test_every_version_and_withdrawal_is_an_entry_with_its_digest_only(
+    recorded: PublicHistory,
+) -> None:
+    recorded.service.refresh()
+    events = recorded.ask("/api/v1/events?limit=1000").json()["events"]
+    logged = [each for each in events if each["type"] == "stance.withdrawn"]
 
-    assert (signed["size"], signed["root"]) == (SIZE, tree_root(listed(recorded)).hex())
-    assert (events["size"], events["root"]) == (2, tree_root(event_digests).hex())
-    assert checkpoint(recorded, ETF)["root"] == tree_root([]).hex()
-
-
-def test_checkpoints_are_signed_by_the_key_of_the_instance(recorded: PublicHistory) -> None:
-    key = load_history_key(recorded.service.settings)
-    signed = checkpoint(recorded)
-
-    assert parse_key(signed["verifier"], LOG_KEY) == verifier_of(
-        key, "barograph.example" + LIST[4:]
+    assert [each["event_digest"] for each in logged] == listed(
+        recorded, f"{LIST}/events", "event_digest"
     )
+    assert [*logged[0]] == ["at", "event_digest", "id", "kind", "notice", "sequence", "type"]
+    versions_logged = [each["history_digest"] for each in events if "history_digest" in each]
+    assert versions_logged == listed(recorded)
 
 
 def test_a_checkpoint_covers_what_was_just_recorded(history: PublicHistory) -> None:
     sizes = []
     for size in (1, 2, 5):
         newest = history.record(size)[-1]
-        sizes.append(checkpoint(history)["size"])
+        sizes.append(size_of(history))
     history.withdraw(newest)
 
     assert sizes == [1, 2, 5]
-    assert checkpoint(history, log="events")["size"] == 1
+    assert size_of(history) == 6
 
 
 def test_every_worker_gives_the_same_bytes(recorded: PublicHistory) -> None:
@@ -221,43 +218,14 @@ def test_every_worker_gives_the_same_bytes(recorded: PublicHistory) -> None:
     assert recorded.ask(CHECKPOINT).body == before.body
 
 
-@pytest.mark.parametrize("size", [1, 2, 13, SIZE])
-def test_every_entry_is_proved_to_be_in_every_tree(recorded: PublicHistory, size: int) -> None:
-    digests = listed(recorded)
-    for sequence in range(1, size + 1):
-        body = recorded.ask(f"{LIST}/proof?sequence={sequence}&size={size}").json()
-        hashes = [bytes.fromhex(each) for each in body["inclusion"]["hashes"]]
-
-        assert body["root"] == tree_root(digests[:size]).hex()
-        assert (body["kind"], body["log"], body["size"]) == (RATES, "versions", size)
-        assert (body["inclusion"]["sequence"], body["consistency"]) == (sequence, None)
-        root = bytes.fromhex(body["root"])
-        assert is_included(digests[sequence - 1], sequence - 1, size, hashes, root)
-
-
-@pytest.mark.parametrize("older", range(SIZE + 1))
-def test_every_older_tree_is_proved_to_be_the_beginning_of_the_newest(
-    recorded: PublicHistory, older: int
-) -> None:
-    body = recorded.ask(f"{LIST}/proof?from={older}").json()
-    proof = body["consistency"]
-    hashes = [bytes.fromhex(each) for each in proof["hashes"]]
-    before, after = bytes.fromhex(proof["root"]), bytes.fromhex(body["root"])
-
-    assert (body["size"], proof["size"], body["inclusion"]) == (SIZE, older, None)
-    assert before == tree_root(listed(recorded)[:older])
-    assert after.hex() == checkpoint(recorded)["root"]
-    assert is_consistent(older, before, SIZE, after, hashes)
-
-
 @pytest.mark.outcome(
-    "One address requests more than 600 history lists, checkpoints and proofs per minute",
+    "One address requests more than 600 history lists and checkpoints per minute",
     "429 with `Retry-After` and rate-limit fields.",
 )
 @pytest.mark.not_on_servers("the test moves the clock, and Valkey counts by its own")
-def test_proofs_lists_and_checkpoints_are_charged(history: PublicHistory) -> None:
+def test_lists_and_checkpoints_are_charged(history: PublicHistory) -> None:
     history.record(2)
-    paths = (f"{LIST}/proof", LIST, f"{LIST}/events", CHECKPOINT) * 150
+    paths = (LIST, f"{LIST}/events", CHECKPOINT) * 200
     left = [history.ask(path).headers["x-ratelimit-remaining"] for path in paths]
     refused = history.ask(CHECKPOINT)
 
@@ -265,42 +233,6 @@ def test_proofs_lists_and_checkpoints_are_charged(history: PublicHistory) -> Non
     assert (refused.status, refused.headers["retry-after"]) == (429, "60")
     assert refused.headers["ratelimit-policy"] == '"render";q=600;w=60'
     assert history.ask(LIST).status == 429
-
-
-def test_events_are_proved_as_versions_are(recorded: PublicHistory) -> None:
-    body = recorded.ask(f"{LIST}/events/proof?sequence=2&from=1").json()
-    digests = listed(recorded, f"{LIST}/events", "event_digest")
-    root = bytes.fromhex(body["root"])
-    inclusion = [bytes.fromhex(each) for each in body["inclusion"]["hashes"]]
-    consistency = [bytes.fromhex(each) for each in body["consistency"]["hashes"]]
-
-    assert (body["log"], body["size"]) == ("events", 2)
-    assert is_included(digests[1], 1, 2, inclusion, root)
-    assert is_consistent(1, tree_root(digests[:1]), 2, root, consistency)
-
-
-@pytest.mark.parametrize(
-    ("query", "error"),
-    [
-        ("sequence=0", f"sequence must be between 1 and {SIZE}"),
-        (f"sequence={SIZE + 1}", f"sequence must be between 1 and {SIZE}"),
-        ("sequence=5&size=4", "sequence must be between 1 and 4"),
-        ("sequence=1&size=0", "nothing is recorded yet"),
-        (f"from={SIZE + 1}", f"from must be between 0 and {SIZE}"),
-        ("from=5&size=4", "from must be between 0 and 4"),
-        (f"size={SIZE + 1}", f"size must be between 0 and {SIZE}"),
-        ("size=-1", "size must be given once, as a whole number"),
-        ("size=", "size must be given once, as a whole number"),
-        ("size=" + "9" * 5000, "size must be given once, as a whole number"),
-        ("from=1&from=1", "from must be given once, as a whole number"),
-        ("sequence=x", "sequence must be given once, as a whole number"),
-    ],
-)
-def test_a_proof_that_does_not_exist_is_refused_with_what_does(
-    recorded: PublicHistory, query: str, error: str
-) -> None:
-    answer = recorded.ask(f"{LIST}/proof?{query}")
-    assert (answer.status, answer.json()) == (400, {"error": error})
 
 
 @EVERY_PATH
@@ -321,13 +253,13 @@ def test_the_history_is_for_any_origin_and_head_has_no_body(
 
     assert answer.headers["access-control-allow-origin"] == "*"
     assert (head.status, head.body) == (200, b"")
-    counted = {b"ratelimit", b"x-ratelimit-remaining"}  # each proof costs one
+    counted = {b"ratelimit", b"x-ratelimit-remaining"}  # each read costs one
     assert {name for name, value in answer.fields if (name, value) not in head.fields} <= counted
     assert (preflight.status, preflight.headers["allow"]) == (204, "GET, HEAD, OPTIONS")
 
 
 def test_nothing_that_is_paid_for_is_in_any_answer(recorded: PublicHistory) -> None:
-    queries = ["", "?limit=1000", "?sequence=1&from=1"]
+    queries = ["", "?limit=1000"]
     given = b"".join(recorded.ask(path + query).body for path in PATHS for query in queries)
 
     for version in versions(recorded):
@@ -343,7 +275,7 @@ def test_nothing_that_is_paid_for_is_in_any_answer(recorded: PublicHistory) -> N
 
 @pytest.mark.outcome(
     "The history database is unreadable",
-    "Lists, checkpoints and proofs return 503.",
+    "Lists and checkpoints return 503.",
 )
 @EVERY_PATH
 def test_unreadable_history_is_503_until_it_is_readable_again(
@@ -376,7 +308,6 @@ def test_truncated_history_is_not_signed_again(
     history.tamper("DELETE FROM stance_versions WHERE sequence > 2")
 
     assert history.ask(CHECKPOINT).status == 503
-    assert history.ask(f"{LIST}/proof").status == 503
     assert "checkpoints are not signed" in caplog.text
 
 
@@ -400,10 +331,10 @@ def test_rewritten_history_is_not_signed_after_a_restart(
         history.tamper(copy, f"UPDATE stance_versions SET history_digest = '{'e' * 64}' {THIRD}")
     else:  # a whole chain of another content, by itself without a fault
         history.tamper(copy, "DELETE FROM stance_versions")
-        history.record(size)
+        history.record(size, is_logged=False)
 
     history.app = history.new_worker()
-    assert [history.ask(path).status for path in (CHECKPOINT, CHECKPOINT, PROOF)] == [503] * 3
+    assert [history.ask(path).status for path in (CHECKPOINT, CHECKPOINT, TILES)] == [503] * 3
     since = iso_timestamp(history.service.clock())
     assert history_check(history) == ("degraded", f"{CONTRADICTED} since {since}")
     assert caplog.text.count("checkpoints are not signed") == 1
@@ -412,12 +343,12 @@ def test_rewritten_history_is_not_signed_after_a_restart(
     history.app = history.new_worker()
     assert (history.ask(CHECKPOINT).body, history_check(history)[0]) == (kept.body, "ok")
     history.record(6)
-    assert checkpoint(history)["size"] == 6
+    assert size_of(history) == 6
 
 
 @pytest.mark.parametrize("renamed", [0, 1])
 @pytest.mark.outcome(
-    "Someone rewrites an event, the keys and every signed root in the service's database",
+    "Someone rewrites an event and the keys in the service's database",
     "The service signs no new root, because the last signed root of the log of events is in the "
     "history database.",
 )
@@ -426,10 +357,10 @@ def test_rewritten_event_is_not_signed_after_a_restart(
 ) -> None:
     database = history.service.database
     asyncio.run(add_events(database, [change(number) for number in range(3)]))
-    assert history.ask(CHECKPOINT).json()["event_log"]["size"] == 3
+    assert size_of(history) == 3
     rewrite = f"UPDATE events SET body = '{{}}', digest = '{sha256(b'{}').hexdigest()}' {SECOND}"
-    rename = """UPDATE history_origin SET keys = replace(keys, '"events":""', '"events":"other"')"""
-    asyncio.run(tamper(database, rewrite, "DELETE FROM signed_heads", *[rename][:renamed]))
+    rename = """UPDATE history_origin SET keys = replace(keys, '"name":""', '"name":"other"')"""
+    asyncio.run(tamper(database, rewrite, *[rename][:renamed]))
 
     history.app = history.new_worker()
     assert history.ask(CHECKPOINT).status == 503
@@ -437,14 +368,14 @@ def test_rewritten_event_is_not_signed_after_a_restart(
 
 
 @pytest.mark.outcome(
-    "A backup was restored and not yet compared with published checkpoints",
+    "A restore was interrupted before the log got its name",
     "Lists are served. Checkpoints and proofs return 503, and `/api/status` says what to do.",
 )
 def test_restored_history_is_served_but_not_signed(history: PublicHistory) -> None:
     history.record(3)
     database = history.service.database
     asyncio.run(database.write(lambda tx: hold_signing(tx, history.service.clock())))
-    answers = [history.ask(path) for path in (CHECKPOINT, PROOF)]
+    answers = [history.ask(path) for path in (CHECKPOINT, TILES)]
 
     why = f"the history is not signed: {RESTORED}"
     assert [(each.status, each.json()) for each in answers] == [(503, {"error": why})] * 2
@@ -456,24 +387,21 @@ def test_restored_history_is_served_but_not_signed(history: PublicHistory) -> No
 def test_checkpoint_lists_the_keys_that_signed_before(history: PublicHistory) -> None:
     history.record(2)
     before = history.ask(CHECKPOINT).json()
-    history.change_key(rotate_key)
+    history.rotate_key()
     after = history.ask(CHECKPOINT).json()  # the same worker, with the new file
 
     (previous,) = after["previous_keys"]
     assert previous["public_key"] == before["public_key"] != after["public_key"]
-    signers = [[*each["checkpoints"], each["event_log"]] for each in (before, after)]
-    for old, last, new in zip(signers[0], previous["checkpoints"], signers[1], strict=True):
-        signed = open_checkpoint(last, parse_key(old["verifier"], LOG_KEY))
-        assert signed == open_checkpoint(last, parse_key(new["verifier"], LOG_KEY))
-        assert (signed.size, signed.root.hex()) == (old["size"], old["root"])
-        assert last.splitlines()[3] == f"successor {new['verifier']}"
-    keys = f'data-keys="{after["public_key"]} {before["public_key"]}"'
-    assert keys in unescape(history.ask("/record").body.decode())
+    (last,) = previous["checkpoints"]
+    signed = open_checkpoint(last, parse_key(before["verifier"], LOG_KEY))
+    assert signed == open_checkpoint(last, parse_key(after["verifier"], LOG_KEY))
+    assert (signed.size, signed.root.hex()) == (before["size"], before["root"])
+    assert last.splitlines()[3] == f"successor {after['verifier']}"
 
 
 SECOND = "WHERE id = 2"
 THIRD = "WHERE sequence = 3"
-PROOF = f"{LIST}/proof"
+TILES = "/history/events/tile/0/000.p/1"
 
 
 @pytest.mark.parametrize(
@@ -493,15 +421,13 @@ def test_broken_chain_is_not_signed_even_without_an_earlier_checkpoint(
     assert history.ask(CHECKPOINT).status == 503
 
 
-def test_proof_is_503_unless_the_history_was_published_and_signed(history: PublicHistory) -> None:
+def test_checkpoint_is_503_unless_the_history_is_the_published_one(history: PublicHistory) -> None:
     history.record(3)
     history.publish_end(ChainEnd(sequence=3, history_digest="0" * 64))
-    assert history.ask(PROOF).status == 503
+    assert history.ask(CHECKPOINT).status == 503
 
     history.publish_end(ChainEnd(sequence=3, history_digest=history.version(3).history_digest))
-    assert history.ask(PROOF).status == 200
-    history.tamper(f"UPDATE stance_versions SET history_digest = '{'e' * 64}' WHERE sequence = 1")
-    assert history.ask(PROOF).status == 503
+    assert history.ask(CHECKPOINT).status == 200
 
 
 def test_only_the_first_of_two_competing_heads_is_recorded(history: PublicHistory) -> None:
@@ -515,11 +441,11 @@ def test_only_the_first_of_two_competing_heads_is_recorded(history: PublicHistor
     ]
 
     def advance(last: int, head: int) -> bool:
-        before = SignedHead(LogKeys(), heads[last])
-        return asyncio.run(signed.advance(RATES, "versions", before, heads[head]))
+        before = SignedHead(LogKeys(), heads[last], is_stored=last > 0)
+        return asyncio.run(signed.advance(before, heads[head]))
 
     assert advance(0, 1)
     assert not advance(0, 2)
     assert not advance(2, 3)
     assert advance(0, 1)
-    assert asyncio.run(signed.last_signed(RATES, "versions")).head == heads[1]
+    assert asyncio.run(signed.last_signed()).head == heads[1]

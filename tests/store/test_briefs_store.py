@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from barograph.board.board import Board
-from barograph.briefs.endpoints import BriefsReader
+from barograph.briefs.endpoints import MAX_AGE, BriefsReader
 from barograph.briefs.records import Brief, BriefText, Written
 from barograph.briefs.store import (
     BRIEFS,
@@ -22,7 +22,6 @@ from barograph.briefs.store import (
 from barograph.errors import RecordUnavailable
 from barograph.kit.database import ConstraintViolated, Database, Row
 from barograph.kit.documents import Document
-from barograph.kit.timestamps import SECOND
 from barograph.settings import Settings
 from support.clock import START, HandClock
 from support.evidence import Month
@@ -30,7 +29,7 @@ from support.evidence import Month
 SETTINGS = Settings.model_validate(
     {"base_url": "https://barograph.example", "exchange_source": "test venue"}
 )
-BOUND = int(SETTINGS.briefs_max_age_seconds * SECOND)
+BOUND = MAX_AGE
 
 
 def brief(slug: str = "a", at: int = START, **fields: Any) -> Brief:

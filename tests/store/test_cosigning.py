@@ -11,14 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from barograph.board.board import latest_snapshot
 from barograph.collector.jobs.stances import WitnessJob
 from barograph.errors import LeaseLost, Throttled, Unreachable, UpstreamError
-from barograph.history.checkpoint import (
-    ALL_LOGS,
-    Checkpoint,
-    Log,
-    log_origin,
-    open_checkpoint,
-    verifier_of,
-)
+from barograph.history.checkpoint import Checkpoint, log_origin, open_checkpoint, verifier_of
 from barograph.history.cosigning import (
     ROUND_MS,
     CosignedCheckpoints,
@@ -29,7 +22,8 @@ from barograph.history.cosigning import (
 from barograph.history.guards import Continuity, SignedHeads
 from barograph.history.ledger import Ledger
 from barograph.history.merkle import tree_root
-from barograph.history.public_log import HistoryRewritten, PublicLogs
+from barograph.history.public_log import PublicLog, event_digests
+from barograph.history.reader import HistoryRewritten
 from barograph.history.witnesses import (
     WITNESSES,
     OtherSize,
@@ -45,15 +39,15 @@ from barograph_client.audit.notes import NO_QUORUM, Policy
 from support.backends import Backend
 from support.clock import START, HandClock
 from support.databases import DatabaseDouble
-from support.history import RATES, proposal, salts
+from support.events import add_events, change
+from support.history import salts
 from support.service import BASE_URL
 from support.stances import make_history
 from support.witnesses import SimulatedWitness, Witnesses, cosign
 
 T = TypeVar("T")
 
-LOG: Log = (RATES, "versions")
-NAME = log_origin(BASE_URL, *LOG)
+NAME = log_origin(BASE_URL)
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
 
 
@@ -72,29 +66,29 @@ class Instance:
         self.witnesses, self.clock = witnesses, clock
         self.ledger = Ledger(self.history, clock, salt=salts())
         self.policy = witnesses.policy(2)
-        self._web = self.logs(self.service)
+        self._web = self.log(self.service)
         self.restart_collector(self.service)
 
-    def logs(self, database: Database) -> PublicLogs:
+    def log(self, database: Database) -> PublicLog:
         signed = SignedHeads(database, self.history, self.clock)
         checks = Continuity(self.ledger, lambda: None)
-        return PublicLogs(self.ledger, KEY, BASE_URL, signed, checks, reload_key=lambda: KEY)
+        return PublicLog(KEY, BASE_URL, signed, checks, reload_key=lambda: KEY)
 
     def restart_collector(self, database: Database) -> None:
-        self._database, rounds = database, Rounds(self.logs(database), self.clock)
+        self._database, rounds = database, Rounds(self.log(database), self.clock)
         self.cosigners = [
             Cosigner(each, self.policy, rounds, self.witnesses.add_checkpoint, self.clock)
             for each in self.policy.witnesses
         ]
 
     def grow(self, later: int = 0) -> None:
-        number = self.run(self.ledger.count(*LOG))
-        self.run(self.ledger.append(proposal(number + later)))
+        ((number,),) = self.run(self.service.fetch("SELECT count(*) FROM events"))
+        self.run(add_events(self.service, [change(number + later)]))
 
     def ask(self, *names: str) -> None:
         for each in self.cosigners:
             if not names or each.name in names:
-                self.run(each.ask(LOG, self._database))
+                self.run(each.ask(self._database))
 
     def published(self, policy: Policy | None = None) -> Checkpoint:
         """What a reader verifies with our key and the keys of the witnesses."""
@@ -105,7 +99,7 @@ class Instance:
 
     def cosigned(self, policy: Policy) -> tuple[Checkpoint, set[str]]:
         """What is published, and who cosigned it."""
-        note = self.run(CosignedCheckpoints(self._web, self.service, policy).published_note(LOG))
+        note = self.run(CosignedCheckpoints(self._web, self.service, policy).published_note())
         checkpoint = open_checkpoint(note, verifier_of(KEY, NAME))
         return checkpoint, set(cosigners(policy, checkpoint, note.rpartition("\n\n")[2]))
 
@@ -155,7 +149,7 @@ def test_checkpoint_is_published_with_its_quorum_and_late_cosigners_are_added(ma
         instance.published()
     instance.ask("b")
     checkpoint = instance.published()
-    digests = instance.run(instance.ledger.digests(*LOG, 0, 9))
+    digests = instance.run(event_digests(instance.service, 0, 9))
     assert checkpoint == (NAME, 1, tree_root([each.digest for each in digests]))
     with pytest.raises(NotCosigned):
         instance.published(instance.witnesses.policy(3))
@@ -248,17 +242,14 @@ def test_old_checkpoint_stays_while_too_few_witnesses_answer(make: Make) -> None
     assert instance.states()["b"].failing_since is None
 
 
-def test_witness_that_is_throttling_is_left_alone_for_all_logs(make: Make) -> None:
+def test_witness_that_is_throttling_is_left_alone_as_long_as_it_says(make: Make) -> None:
     instance = make()
     instance["a"].failure = Throttled("it asked us to slow down", 60)
-    first, *others = ALL_LOGS
-    cosigner = instance.cosigners[0]
-    instance.run(cosigner.ask(first, instance.service))
+    instance.ask("a")
     instance["a"].failure = None
-    for seconds, cosigned in ((59, 0), (1, len(others)), (1, len(ALL_LOGS))):
+    for seconds, cosigned in ((59, 0), (1, 1)):
         instance.clock.pass_seconds(seconds)
-        for log in ALL_LOGS:
-            instance.run(cosigner.ask(log, instance.service))
+        instance.ask("a")
         assert len(instance["a"].seen) == cosigned
 
 
@@ -397,7 +388,7 @@ def test_collector_that_lost_its_lease_stores_no_cosignature(make: Make) -> None
     instance.clock.pass_seconds(2)
     assert instance.run(other.acquire())
     instance.run(job.run_once(other))
-    assert len(instance.fetch("cosignatures")) == len(ALL_LOGS)
+    assert len(instance.fetch("cosignatures")) == 1
 
 
 class Killed(Exception):
@@ -459,7 +450,7 @@ def test_death_at_any_step_never_publishes_two_roots_of_one_size(make: Make) -> 
             instance.ask()
         assert size == lives + 1
 
-    assert deaths == 6  # the signed head and two cosignatures, each before and after the commit
+    assert deaths == 4  # two cosignatures, each before and after the commit
 
 
 def test_published_checkpoint_stays_though_witnesses_and_our_own_memory_failed(make: Make) -> None:
@@ -468,17 +459,19 @@ def test_published_checkpoint_stays_though_witnesses_and_our_own_memory_failed(m
     instance.grow()
     instance.ask()
     kept = instance.fetch("cosigned_checkpoints")
-    rewritten = Instance(
-        instance.runner, (instance.service, other.history), instance.witnesses, instance.clock
-    )
-    for later in (0, 7):  # a shorter tree, and another of the same size
-        instance.delete("signed_heads")
+
+    async def rewrite(tx: Transaction) -> None:
+        await tx.execute("DELETE FROM cosigned_checkpoints")
+        insert = "INSERT INTO cosigned_checkpoints VALUES ($1, $2, $3, $4)"
+        await tx.execute_many(insert, kept)
+
+    other.run(other.service.write(rewrite))
+    for later in (7, 0):  # a shorter tree, and another of the same size
         for each in instance.witnesses.all.values():
             each.seen.clear()
-        rewritten.restart_collector(instance.service)
-        rewritten.ask()
-        assert len({each.seen[NAME] for each in instance.witnesses.all.values()}) == 1
-        assert instance.fetch("cosigned_checkpoints") == kept
+        other.restart_collector(other.service)
+        other.ask()
+        assert other.fetch("cosigned_checkpoints") == kept
         with pytest.raises(HistoryRewritten):
-            rewritten.published()
-        rewritten.grow(later=7 - later)
+            other.published()
+        other.grow(later=later)

@@ -81,7 +81,7 @@ class Record:
 
     def forget(self, now: int) -> None:
         async def work(tx: Transaction) -> None:
-            await forget_old(tx, SETTINGS, now)
+            await forget_old(tx, now)
 
         self.runner.run(self.database.write(work))
 

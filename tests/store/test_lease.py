@@ -176,7 +176,7 @@ def test_collector_whose_clock_differs_from_the_servers_does_not_lead(
     def clock() -> int:
         return system_clock() + ahead
 
-    rival = collector_lease(Settings(), database, system_clock)
+    rival = collector_lease(database, system_clock)
     collector = Collector(Settings(), [], database, clock=clock, sleep=pause)
     running = runner.get_loop().create_task(collector.run())
     runner.run(asyncio.wait([running]))

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 import pytest
@@ -10,18 +10,18 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec.structs import replace
 
 from barograph.errors import BarographError, ConfigurationError
-from barograph.history.checkpoint import Checkpoint, CheckpointRefused, open_checkpoint, verifier_of
+from barograph.history.checkpoint import (
+    Checkpoint,
+    CheckpointRefused,
+    LogKeys,
+    open_checkpoint,
+    verifier_of,
+)
 from barograph.history.guards import Continuity, SignedHeads, SigningRefused, store_log_keys
 from barograph.history.ledger import Ledger
-from barograph.history.origins import (
-    Record,
-    RecordBehind,
-    hold_signing,
-    resume_signing,
-    rotate_key,
-    start_origin,
-)
-from barograph.history.public_log import HistoryRewritten, PublicLogs
+from barograph.history.origins import Record, hold_signing, resume_signing, rotate_key
+from barograph.history.public_log import PublicLog
+from barograph.history.reader import HistoryRewritten
 from barograph.history.records import KINDS
 from barograph.kit.database import Database, DatabaseUnavailable
 from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
@@ -29,12 +29,12 @@ from support.backends import Backend
 from support.clock import START, HandClock
 from support.events import add_events
 from support.events import change as new_event
-from support.history import RATES, ChangeKey, proposal, salts, tamper
+from support.history import salts, tamper
 from support.service import BASE_URL
 from support.stances import make_history
 
 KEY, NEXT, THIRD = (Ed25519PrivateKey.from_private_bytes(bytes([n] * 32)) for n in range(3))
-NAME = f"barograph.example/history/{RATES}"
+NAME = "barograph.example/history/events"
 
 
 class Meanwhile(Continuity):
@@ -51,7 +51,7 @@ class Meanwhile(Continuity):
 
 
 class Instance:
-    """A service with a record of stances; two of the same size hold the same."""
+    """A service with a log of events; two of the same size hold the same."""
 
     def __init__(self, service: Database, history: Database) -> None:
         self.service = service
@@ -63,18 +63,17 @@ class Instance:
         return Record(self.service, self.ledger, BASE_URL, continuity, HandClock())
 
     async def grow(self, size: int, later: int = 0) -> None:
-        for number in range(await self.ledger.count(RATES, "versions"), size):
-            await self.ledger.append(proposal(number + later))
+        ((known,),) = await self.service.fetch("SELECT count(*) FROM events")
+        await add_events(self.service, [new_event(each + later) for each in range(known, size)])
 
-    def worker(self, *keys: Ed25519PrivateKey, record: Record | None = None) -> PublicLogs:
+    def worker(self, *keys: Ed25519PrivateKey, record: Record | None = None) -> PublicLog:
         """A process that finds the last key when it reads its key again."""
         signed = SignedHeads(self.service, self.ledger.database, HandClock())
-        continuity = (record or self.record)[3]
-        reload_key = lambda: keys[-1]  # noqa: E731
-        return PublicLogs(self.ledger, keys[0], BASE_URL, signed, continuity, reload_key=reload_key)
+        continuity = (record or self.record).continuity
+        return PublicLog(keys[0], BASE_URL, signed, continuity, reload_key=lambda: keys[-1])
 
-    async def sign(self, key: Ed25519PrivateKey = KEY) -> list[str]:
-        return [each.note for each in await self.worker(key).checkpoints()]
+    async def sign(self, key: Ed25519PrivateKey = KEY) -> str:
+        return (await self.worker(key).checkpoint()).note
 
     async def restore(self) -> None:
         await self.service.write(lambda tx: hold_signing(tx, START))
@@ -85,7 +84,7 @@ Make = Callable[[int], Instance]
 
 @pytest.fixture
 def instance(new_store: Callable[[], Backend], runner: asyncio.Runner) -> Iterator[Make]:
-    """Makes an instance of this size, which has signed."""
+    """Makes an instance with this many events, which has signed."""
     opened: list[Database] = []
 
     async def prepare(made: Instance, size: int) -> None:
@@ -106,70 +105,80 @@ def instance(new_store: Callable[[], Backend], runner: asyncio.Runner) -> Iterat
         runner.run(each.close())
 
 
-def rates(notes: Iterable[str]) -> str:
-    return next(each for each in notes if each.partition("\n")[0].endswith(RATES))
-
-
 def opened(note: str, key: Ed25519PrivateKey, name: str = NAME) -> Checkpoint:
     return open_checkpoint(note, verifier_of(key, name))
 
 
-@pytest.mark.thorough
 @pytest.mark.both_engines
-@pytest.mark.parametrize("is_marked", [True, False])
+@pytest.mark.parametrize("has_kept", [True, False])
 @pytest.mark.outcome(
-    "A restored backup lacks versions that were signed after it was made",
-    "Nothing is signed under the old name. The operator restores a newer backup, or starts a new "
-    "origin with another name and key.",
+    "A restored backup is not proven to hold everything that was signed",
+    "The log continues as a new origin, under another name. Its last checkpoint under the old name "
+    "says up to which entry both logs are the same.",
 )
-def test_restored_record_that_is_behind_never_signs_under_the_old_name(
-    instance: Make, runner: asyncio.Runner, is_marked: bool
+def test_restored_log_that_is_not_proven_complete_starts_a_new_origin(
+    instance: Make, runner: asyncio.Runner, has_kept: bool
+) -> None:
+    lost, restored = instance(2), instance(2)
+
+    async def work() -> None:
+        await lost.grow(4)
+        kept, old = await lost.sign(), await restored.sign()
+        await restored.restore()
+        with pytest.raises(SigningRefused, match="a restore from a backup was interrupted"):
+            await restored.sign()
+        keys, why = await resume_signing(restored.record, KEY, [kept] if has_kept else [])
+        expected = "it lacks 2 of the 4 entries" if has_kept else "no checkpoint was given"
+        assert why.startswith(expected)
+        await restored.grow(5, later=7)
+        name = f"barograph.example/history-{keys.name}/events"
+        assert opened(await restored.sign(), KEY, name).size == 5
+        (last,) = keys.retired[0].checkpoints
+        assert opened(last, KEY) == opened(old, KEY)
+        assert f"\nsuccessor {verifier_of(KEY, name).text}\n" in last
+        with pytest.raises(CheckpointRefused, match="of another log"):
+            await resume_signing(restored.record, KEY, [old])
+
+    runner.run(work())
+
+
+def test_log_with_other_entries_than_those_signed_starts_a_new_origin(
+    instance: Make, runner: asyncio.Runner
 ) -> None:
     lost, restored = instance(2), instance(2)
 
     async def work() -> None:
         await lost.grow(4)
         kept = await lost.sign()
-        if is_marked:  # `barograph restore` does it, other tools don't
-            await restored.restore()
-        with pytest.raises(RecordBehind, match=f"{RATES} versions: it lacks 2 of the 4 entries"):
-            await resume_signing(restored.record, KEY, kept)
         await restored.grow(5, later=7)
-        with pytest.raises(SigningRefused, match="restored from a backup"):
-            await restored.sign()
-        with pytest.raises(RecordBehind, match=f"{RATES} versions: its first 4 entries are not"):
-            await resume_signing(restored.record, KEY, kept)
+        _, why = await resume_signing(restored.record, KEY, [kept])
+        assert why == "its first 4 entries are not the ones that were signed"
 
     runner.run(work())
 
 
-def test_new_origin_has_another_name_and_key_and_says_up_to_where_both_logs_agree(
+def test_log_whose_key_is_lost_continues_as_a_new_origin_with_another_key(
     instance: Make, runner: asyncio.Runner
 ) -> None:
-    restored = instance(2)
+    made = instance(2)
 
     async def work() -> None:
-        old = await restored.sign()
-        await restored.restore()
-        await restored.grow(5, later=7)
-        keys = await start_origin(restored.record, KEY, NEXT)
+        kept = await made.sign()
         with pytest.raises(SigningRefused, match="doesn't have the current key"):
-            await restored.sign(KEY)
-        name = f"barograph.example/history-{keys.name}/{RATES}"
-        assert opened(rates(await restored.sign(NEXT)), NEXT, name).size == 5
-        last = rates(keys.retired[0].checkpoints)
-        assert opened(last, KEY) == opened(rates(old), KEY)
-        assert f"\nsuccessor {verifier_of(NEXT, name).text}\n" in last
-        for key in (KEY, NEXT):
-            with pytest.raises(ConfigurationError, match="signed checkpoints before"):
-                await start_origin(restored.record, None, key)
-        with pytest.raises(CheckpointRefused, match="of another log"):
-            await resume_signing(restored.record, NEXT, old)
+            await made.sign(NEXT)
+        keys, why = await resume_signing(made.record, NEXT, [kept])
+        assert why == "its key was replaced or lost"
+        name = f"barograph.example/history-{keys.name}/events"
+        assert opened(await made.sign(NEXT), NEXT, name).size == 2
+        (last,) = keys.retired[0].checkpoints
+        with pytest.raises(CheckpointRefused):
+            opened(last, KEY)
+        assert keys.retired[0].public_key == verifier_of(KEY, NAME).public
 
     runner.run(work())
 
 
-def test_restored_record_that_holds_everything_signed_continues_with_its_key(
+def test_restored_log_that_holds_everything_signed_keeps_its_name(
     instance: Make, runner: asyncio.Runner
 ) -> None:
     restored = instance(3)
@@ -177,19 +186,14 @@ def test_restored_record_that_holds_everything_signed_continues_with_its_key(
     async def work() -> None:
         kept, running = await restored.sign(), restored.worker(KEY)
         await restored.restore()
-        forged = rates(kept).replace("\n3\n", "\n2\n")
-        for files, refusal in (([rates(kept)], "no checkpoint of"), ([forged], "no key of this")):
+        forged = kept.replace("\n3\n", "\n2\n")
+        for file, refusal in ((forged, "no key of this log"), ("{}", "is not the JSON of")):
             with pytest.raises(CheckpointRefused, match=refusal):
-                await resume_signing(restored.record, KEY, files)
-        with pytest.raises(ConfigurationError, match="doesn't have the current key"):
-            await resume_signing(restored.record, NEXT, kept)
-        document = json.dumps({"checkpoints": [{"checkpoint": each} for each in kept]})
-        compared = await resume_signing(restored.record, KEY, [rates(kept), document])
-        assert (
-            f"{RATES} versions: the record has 3 entries, including all 3 that were signed"
-            in compared
-        )
-        assert [each.note for each in await running.checkpoints()] == kept
+                await resume_signing(restored.record, KEY, [file])
+        document = json.dumps({"checkpoint": kept})
+        keys, why = await resume_signing(restored.record, KEY, [kept, document])
+        assert (keys.name, keys.retired, why) == ("", (), "")
+        assert (await running.checkpoint()).note == kept
 
     runner.run(work())
 
@@ -211,72 +215,53 @@ def test_old_signatures_verify_after_a_rotation_and_the_old_key_signs_no_more(
         await rotate_key(rotated.record, KEY, NEXT)
         await rotated.grow(3)
         with pytest.raises(SigningRefused, match="doesn't have the current key"):
-            await behind.checkpoints()
+            await behind.checkpoint()
         following = rotated.worker(KEY, NEXT)
-        new = [each.note for each in await following.checkpoints()]
-        assert opened(rates(new), NEXT).size == 3
-        last = rates(following.keys.retired[0].checkpoints)
-        assert opened(last, KEY) == opened(last, NEXT) == opened(rates(old), KEY)
+        new = (await following.checkpoint()).note
+        assert opened(new, NEXT).size == 3
+        (last,) = following.keys.retired[0].checkpoints
+        assert opened(last, KEY) == opened(last, NEXT) == opened(old, KEY)
+        for key in (KEY, NEXT):
+            with pytest.raises(ConfigurationError, match="signed checkpoints before"):
+                await rotate_key(rotated.record, NEXT, key)
         await rotated.restore()
-        await resume_signing(rotated.record, NEXT, [*old, *new])
+        assert (await resume_signing(rotated.record, NEXT, [old, new]))[1] == ""
 
     runner.run(work())
 
 
 @pytest.mark.both_engines
-def test_head_of_the_log_of_events_is_moved_to_the_history_and_found_only_there(
+def test_new_origin_is_held_to_its_start_under_any_name(
     instance: Make, runner: asyncio.Runner
 ) -> None:
-    upgraded = instance(0)
-    move = "INSERT INTO signed_heads VALUES ('events', 'events', $1, $2)"
-
-    async def work() -> None:
-        history, service = upgraded.ledger.database, upgraded.service
-        await add_events(service, [new_event(number) for number in range(3)])
-        signed = await upgraded.sign()
-        ((name, *head),) = rows = await history.fetch("SELECT name, size, root FROM event_heads")
-        await history.write(lambda tx: tx.execute("DELETE FROM event_heads"))
-        await service.write(lambda tx: tx.execute(move, *head))  # as an earlier version left it
-        assert (name, await upgraded.sign()) == ("", signed)
-        assert await history.fetch("SELECT name, size, root FROM event_heads") == rows
-
-        await tamper(service, "DELETE FROM events WHERE id = 3", "DELETE FROM signed_heads")
-        with pytest.raises(HistoryRewritten):
-            await upgraded.sign()
-
-    runner.run(work())
-
-
-@pytest.mark.both_engines
-@pytest.mark.parametrize("is_new_origin", [True, False])
-def test_log_of_events_that_begins_again_is_held_to_its_new_start_under_any_name(
-    instance: Make, runner: asyncio.Runner, is_new_origin: bool
-) -> None:
-    restored = instance(2)
+    restored = instance(3)
 
     async def work() -> None:
         history, service = restored.ledger.database, restored.service
-        await add_events(service, [new_event(number) for number in range(3)])
-        kept = await restored.sign()
         await tamper(service, "DELETE FROM events WHERE id = 3")
         await restored.restore()
-        if is_new_origin:
-            await start_origin(restored.record, KEY, NEXT)
-        else:
-            assert "begins again as" in (await resume_signing(restored.record, KEY, kept))[-1]
-        ((start,),) = await history.fetch("SELECT size FROM event_heads")
-        assert (start, len(await restored.sign(NEXT if is_new_origin else KEY))) == (2, len(kept))
+        await resume_signing(restored.record, KEY, [])
+        assert await history.fetch("SELECT name, size FROM event_heads") == [("", 2)]
+        await restored.sign()
 
-        keys = replace(await restored.record.log_keys(), name="", events="")
+        keys = replace(await restored.record.log_keys(), name="")
         await service.write(lambda tx: store_log_keys(tx, keys))
-        await tamper(service, "DELETE FROM events WHERE id = 2", "DELETE FROM signed_heads")
+        await tamper(service, "DELETE FROM events WHERE id = 2")
         with pytest.raises(HistoryRewritten):
-            await restored.sign(NEXT if is_new_origin else KEY)
+            await restored.sign()
 
     runner.run(work())
 
 
-@pytest.mark.parametrize("change", [rotate_key, start_origin])
+async def new_origin(record: Record, _: Ed25519PrivateKey, new: Ed25519PrivateKey) -> LogKeys:
+    return (await resume_signing(record, new, []))[0]
+
+
+ChangeKey = Callable[[Record, Ed25519PrivateKey, Ed25519PrivateKey], Coroutine[Any, Any, LogKeys]]
+CHANGES = pytest.mark.parametrize("change", [rotate_key, new_origin])
+
+
+@CHANGES
 def test_last_checkpoints_are_signed_only_under_the_address_that_witnesses_know(
     instance: Make, runner: asyncio.Runner, change: ChangeKey
 ) -> None:
@@ -293,7 +278,7 @@ def test_last_checkpoints_are_signed_only_under_the_address_that_witnesses_know(
     runner.run(work())
 
 
-@pytest.mark.parametrize("change", [rotate_key, start_origin])
+@CHANGES
 def test_key_that_is_replaced_while_another_process_uses_it_signs_no_more(
     instance: Make, runner: asyncio.Runner, change: ChangeKey
 ) -> None:
@@ -302,14 +287,13 @@ def test_key_that_is_replaced_while_another_process_uses_it_signs_no_more(
     async def work() -> None:
         during = changed.record_while(change(changed.record, KEY, NEXT))
         worker = changed.worker(KEY, NEXT, record=during)
-        published = await worker.checkpoints()
-        assert {each.verifier.public for each in published} == {worker.keys.public_key}
-        folder = "history" + (worker.keys.name and f"-{worker.keys.name}")
-        assert {each.checkpoint.origin.split("/")[1] for each in published} == {folder}
-        during = changed.record_while(start_origin(changed.record, NEXT, THIRD))
+        published = await worker.checkpoint()
+        assert published.verifier.public == worker.keys.public_key
+        assert published.checkpoint.origin == worker.origin
+        during = changed.record_while(new_origin(changed.record, NEXT, THIRD))
         with pytest.raises(BarographError, match=r"current key|changed the signing key"):
             await change(during, NEXT, Ed25519PrivateKey.generate())
-        assert len(await changed.sign(THIRD)) == len(published)
+        assert (await changed.worker(THIRD).checkpoint()).checkpoint.size == 2
 
     runner.run(work())
 

@@ -79,7 +79,7 @@ class Desk:
 
     def grants(self, database: Database | None = None) -> FeedGrants:
         entitlements = Entitlements(database or self.database, self.clock)
-        return FeedGrants(entitlements, self.clock, period_days=30)
+        return FeedGrants(entitlements, self.clock)
 
     def reconciler(self, database: Database | None = None, **changes: Any) -> Reconciler:
         parts: dict[str, Any] = {"chain": self.chain, "grant_for": self.grants().grant_for}

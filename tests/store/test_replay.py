@@ -176,8 +176,7 @@ def test_an_interrupted_replay_gives_the_same_record(whole: Past, empty: Past) -
 
 
 def test_the_replay_refuses_a_folder_with_a_running_collector(empty: Past) -> None:
-    empty.settings = empty.settings.model_copy(update={"lease_seconds": 0.2})
-    rival = collector_lease(empty.settings, empty.database, empty.clock)
+    rival = collector_lease(empty.database, empty.clock)
     asyncio.run(rival.acquire())
     with pytest.raises(ConfigurationError, match="is running on these databases"):
         empty.carry()

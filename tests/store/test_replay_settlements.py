@@ -48,7 +48,7 @@ class Carried:
     async def carry(self) -> None:
         await upgrade(self.database, packaged_migrations(), self.clock)
         await upgrade(self.history, packaged_migrations(HISTORY), self.clock)
-        lease = collector_lease(self.settings, self.database, self.clock)
+        lease = collector_lease(self.database, self.clock)
         assert await lease.acquire()
 
         await self.database.write(

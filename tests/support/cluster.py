@@ -34,7 +34,7 @@ T = TypeVar("T")
 PIECE = 65_536
 BEGIN, BEGIN_WRITE, COMMIT = b"BEGIN ", b"lock_timeout", b"COMMIT\0"
 BASE_URL = "http://barograph.example"
-FRESH_SECONDS = 8.0
+FRESH_SECONDS = 25.0
 WORKERS = 2
 WORLD = ("exchange", "macro", "identity", "facilitator")
 WEB = ("web-1", "web-2")
@@ -286,16 +286,11 @@ class Cluster:
             "trusted_proxies": HOST,
             "accept_terms": "bybit,treasury,nyfed,ishares,selling",
             "exchange_rest_url": f"http://{places['exchange']}",
-            "exchange_stream_url": f"ws://{places['exchange']}/v5/public/linear",
             "treasury_url": macro,
             "nyfed_url": macro,
             "etf_url": f"{macro}{FUND_PATH}",
-            "macro_seconds": 20,
             "poll_seconds": 1,
-            "request_seconds": 2,
             "feed_max_age_seconds": FRESH_SECONDS,
-            "lease_seconds": 5,
-            "comparison_seconds": 3,
             "identity": "supabase",
             "identity_url": f"http://{places['identity']}",
             "identity_api_key": API_KEY,

@@ -112,7 +112,6 @@ class EntitledServer:
             "BAROGRAPH_IDENTITY_URL": self.identity_url,
             "BAROGRAPH_IDENTITY_API_KEY": API_KEY,
             "BAROGRAPH_IDENTITY_CACHE_SECONDS": "0",
-            "BAROGRAPH_IDENTITY_SECONDS": "1",
         }
 
     @contextmanager

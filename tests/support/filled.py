@@ -47,8 +47,9 @@ ROWS: dict[str, list[Row]] = {
         for n in range(1, 13)
         for text in [f'{{"at":"{iso_timestamp(n)}","id":{n},"type":"signal.changed"}}']
     ],
-    "cosignatures": [("example.com/history/events", "w", 1, SHA, "— w QUJD", 2, "", 0, None)],
-    "cosigned_checkpoints": [("example.com/history/events", 1, SHA, "— w QUJD\n")],
+    "merged_heads": [("rates-desk", "versions", 1, SHA, "")],
+    "cosignatures": [("127.0.0.1:8080/history/events", "w", 1, SHA, "— w QUJD", 2, "", 0, None)],
+    "cosigned_checkpoints": [("127.0.0.1:8080/history/events", 1, SHA, "— w QUJD\n")],
     "observations": [("us10y", day, n, 4.0 + n, "t", 5) for n in (1, 2) for day in ("b", "a")],
     "registrations": [(SHA, "a@example.com", "a@example.com", 1, 2, None, "caller", 1)],
     "api_keys": [("key1", SHA, "a@example.com", "a@example.com", 2**53 + 1, None)],

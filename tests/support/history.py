@@ -1,21 +1,18 @@
 """A record of stances in a folder, and its public part over HTTP."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 from barograph import NOTICE
 from barograph.board.board import publish
 from barograph.board.feeds import Publication
-from barograph.history.checkpoint import LogKeys
 from barograph.history.digest import leg_document
 from barograph.history.guards import Continuity
 from barograph.history.ledger import Ledger
-from barograph.history.origins import Record
+from barograph.history.origins import Record, resume_signing, rotate_key
 from barograph.history.records import (
     SCHEMA,
     ChainEnd,
@@ -32,13 +29,12 @@ from barograph.kit.database import POSTGRESQL, SQLITE, Database, Transaction
 from barograph.kit.http import ASGIApp
 from barograph.kit.json import Json
 from barograph.kit.timestamps import HOUR, iso_timestamp
+from barograph.stances.log_entries import LogEntries
 from barograph.stances.reader import STANCES
 from support.clock import START
 from support.service import BASE_URL, Answer, Service, ask
 
 RATES = "rates-desk"
-
-ChangeKey = Callable[[Record, Ed25519PrivateKey, Ed25519PrivateKey], Coroutine[Any, Any, LogKeys]]
 
 
 def salts() -> Callable[[], str]:
@@ -115,7 +111,7 @@ class PublicHistory:
         """The application of another process, perhaps with other settings."""
         return self.service.new_worker(**changed).app
 
-    def record(self, size: int, kind: str = RATES) -> list[Version]:
+    def record(self, size: int, kind: str = RATES, *, is_logged: bool = True) -> list[Version]:
         """Append until the chain has this size; return the appended versions."""
 
         async def work() -> list[Version]:
@@ -123,12 +119,23 @@ class PublicHistory:
             proposals = (proposal(number, kind) for number in range(known, size))
             return [(await self.ledger.append(each)).version for each in proposals]
 
-        return asyncio.run(work())
+        versions = asyncio.run(work())
+        if is_logged:
+            self.log()
+        return versions
+
+    def log(self) -> None:
+        """Append what is recorded to the public log, as the collector does."""
+        service = self.service
+        entries = LogEntries(service.database, self.ledger, BASE_URL, service.clock)
+        asyncio.run(entries.append(service.lease))
 
     def withdraw(self, version: Version) -> VersionEvent:
         head = version.history_digest
         work = self.ledger.withdraw(version.kind, why="a wrong file", by="desk", expected_head=head)
-        return asyncio.run(work)
+        event = asyncio.run(work)
+        self.log()
+        return event
 
     def events(self, kind: str = RATES) -> list[VersionEvent]:
         return asyncio.run(self.ledger.events(kind))
@@ -146,17 +153,22 @@ class PublicHistory:
 
         asyncio.run(self.service.history.write(work))
 
-    def change_key(self, change: ChangeKey, base_url: str = BASE_URL) -> None:
-        """Replace the key in the data folder, as the operator's commands do."""
-        settings, database = self.service.settings, self.service.database
-        continuity = Continuity(self.ledger, lambda: None)
-        record = Record(database, self.ledger, base_url, continuity, self.service.clock)
+    @property
+    def both_databases(self) -> Record:
+        """What the operator's commands work on."""
+        service, continuity = self.service, Continuity(self.ledger, lambda: None)
+        return Record(service.database, self.ledger, BASE_URL, continuity, service.clock)
 
-        async def work() -> None:
-            keys = await change(record, load_history_key(settings), staged_key(settings))
-            install_staged_key(settings, keys.public_key)
+    def rotate_key(self) -> None:
+        """Replace the key in the data folder."""
+        settings = self.service.settings
+        keys = rotate_key(self.both_databases, load_history_key(settings), staged_key(settings))
+        install_staged_key(settings, asyncio.run(keys).public_key)
 
-        asyncio.run(work())
+    def start_origin(self) -> None:
+        """Continue under another name, as after a restore."""
+        key = load_history_key(self.service.settings)
+        asyncio.run(resume_signing(self.both_databases, key, []))
 
     def tamper(self, *statements: str) -> None:
         asyncio.run(tamper(self.service.history, *statements))

@@ -13,12 +13,11 @@ PROJECT = "https://id.example"
 
 
 def identity_settings(url: str = PROJECT, **changes: Any) -> Settings:
-    """Settings with a short timeout and no cache."""
+    """Settings without a cache."""
     values = {
         "identity": "supabase",
         "identity_url": url,
         "identity_api_key": SecretStr(API_KEY),
-        "identity_seconds": 1.5,
         "identity_cache_seconds": 0,
         **changes,
     }

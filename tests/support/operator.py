@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
+from unittest.mock import AsyncMock
 
 from click.testing import CliRunner, Result
 from msgspec.structs import replace
@@ -19,18 +20,22 @@ from barograph.errors import BarographError
 from barograph.history.checkpoint import RetiredKey
 from barograph.history.guards import Continuity, SignedHeads
 from barograph.history.ledger import Ledger
-from barograph.history.public_log import PublicLogs
+from barograph.history.public_log import PublicLog
 from barograph.history.records import KINDS, ChainEnd, Stances, Version, VersionEvent
 from barograph.history.signing import load_history_key
 from barograph.kit.clock import system_clock
+from barograph.kit.database import Database
 from barograph.kit.json import Json
+from barograph.kit.lease import Lease
 from barograph.kit.opening import Address, open_database
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import DAY
 from barograph.settings import Settings
+from barograph.stances.log_entries import LogEntries
 from barograph.stances.reader import STANCES
 from barograph.stances.reveals import REVEALS, Announcement, Reveals
 from support.history import tamper
+from support.service import BASE_URL
 from support.stances import FUNDING, proposal
 
 T = TypeVar("T")
@@ -118,6 +123,17 @@ class Operator:
         work = partial(publish, publications=[reveals])
         on_database(self.database, lambda database: database.write(work))
 
+    def log(self) -> None:
+        """Append what is recorded to the public log, as the collector does."""
+
+        async def work(database: Database) -> None:
+            history, lease = open_database(self.history), AsyncMock(spec=Lease)
+            ledger = Ledger(history, system_clock)
+            await LogEntries(database, ledger, BASE_URL, system_clock).append(lease)
+            await history.close()
+
+        on_database(self.database, work)
+
     def on_ledger(self, use: Callable[[Ledger], Coroutine[Any, Any, T]]) -> T:
         return on_database(self.history, lambda database: use(Ledger(database, system_clock)))
 
@@ -144,16 +160,16 @@ def on_database(path: Path, use: Callable[[SQLiteDatabase], Coroutine[Any, Any, 
 
 async def sign(
     service: Address, history: Address, settings: Settings | None = None
-) -> tuple[list[str], list[RetiredKey]]:
-    """What a web process signs and publishes: the checkpoints, and the keys that signed before."""
+) -> tuple[str, list[RetiredKey]]:
+    """What a web process signs and publishes: the checkpoint, and the keys that signed before."""
     settings = settings or Settings(history_key=SecretStr(b64encode(bytes(32)).decode()))
     databases = open_database(service), open_database(history)
     ledger = Ledger(databases[1], system_clock)
     key, signed = load_history_key(settings), SignedHeads(*databases, system_clock)
     continuity, base_url = Continuity(ledger, lambda: None), settings.base_url
-    logs = PublicLogs(ledger, key, base_url, signed, continuity, reload_key=lambda: key)
+    log = PublicLog(key, base_url, signed, continuity, reload_key=lambda: key)
     try:
-        return [each.note for each in await logs.checkpoints()], [*logs.keys.retired]
+        return (await log.checkpoint()).note, [*log.keys.retired]
     finally:
         for each in databases:
             await each.close()

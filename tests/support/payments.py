@@ -50,8 +50,6 @@ PAYMENTS = {
     "x402_network": STANCE.network,
     "x402_asset": STANCE.asset,
     "x402_pay_to": STANCE.pay_to,
-    "x402_asset_name": STANCE.name,
-    "x402_asset_version": STANCE.version,
 }
 """The settings of a service that takes payments."""
 

@@ -53,7 +53,7 @@ async def publish(settings: Settings) -> None:
         judge.of("bybit").sampled(share)
     database = SQLiteDatabase(settings.database_path)
     await upgrade(database, packaged_migrations(), system_clock)
-    lease = collector_lease(settings, database, system_clock)
+    lease = collector_lease(database, system_clock)
     await lease.acquire()
     await write_conclusions(database, lease, [judge.conclude(reading(now))])
     await lease.release()

@@ -27,7 +27,7 @@ from barograph.kit.lease import Lease
 from barograph.markets.records import Liquidation, LongAccounts, Perpetuals
 from barograph.payments.records import Facilitator
 from barograph.settings import Settings
-from barograph.web.app import WebApp, create_app
+from barograph.web.app import TIMEOUTS, Timeouts, WebApp, create_app
 from support.clock import HandClock
 from support.databases import bring_back, server_settings, take_away, upgraded_database
 from support.markets import reading, shares
@@ -164,6 +164,7 @@ class Service:
         identity: IdentityProvider | None = None,
         facilitator: Facilitator | None = None,
         watch: Callable[[Database], Database] = lambda history: history,
+        timeouts: Timeouts = TIMEOUTS,
         **settings: Any,
     ) -> None:
         self.settings = Settings.model_validate(
@@ -190,6 +191,7 @@ class Service:
             clock=self.clock,
             identity=identity,
             facilitator=facilitator,
+            timeouts=timeouts,
         )
         self.app, self.routes, self.board = self.new_worker()
 

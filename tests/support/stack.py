@@ -31,6 +31,9 @@ DATA_PATHS = (
 
 RESTLESS = 10 * MINUTE
 
+QUICK: Any = {"seconds": 2, "breaker_seconds": 0.2}
+"""The timeout and the pause of an adapter that meets faults."""
+
 
 class ShiftedClock:
     """The real clock, which a test may move ahead."""
@@ -82,24 +85,26 @@ class Stack:
 
 
 @asynccontextmanager
-async def running_stack(folder: Path, **overrides: Any) -> AsyncIterator[Stack]:
+async def running_stack(folder: Path, ping_seconds: float = 0.3) -> AsyncIterator[Stack]:
     """Run everything with short limits and a fully covered day."""
     clock = ShiftedClock()
     world = _world(clock() // HOUR * HOUR)
     faults = ExchangeFaults()
     async with AsyncExitStack() as stack:
         address = await stack.enter_async_context(running_exchange(world, clock, faults))
-        settings = stack_settings(folder, address.url, address.stream_url, **overrides)
+        settings = stack_settings(folder, address.url)
         database = SQLiteDatabase(settings.database_path)
         stack.push_async_callback(database.close)
         await upgrade(database, packaged_migrations(), clock)
         await _watch_yesterday(database, clock())
-        exchange = BybitExchange(settings, clock=clock, listing_seconds=1)
+        exchange = BybitExchange(
+            settings, clock=clock, listing_seconds=1, ping_seconds=ping_seconds, **QUICK
+        )
         stack.push_async_callback(exchange.close)
         app, _, board = create_app(
             settings, database, SQLiteDatabase(settings.history_path), clock=clock
         )
-        collector = Collector(settings, [exchange], database, clock=clock)
+        collector = Collector(settings, [exchange], database, clock=clock, share_seconds=0.2)
         for work in (board.follow(), collector.run()):
             task = asyncio.create_task(work)
             stack.push_async_callback(_cancelled, task)
@@ -109,20 +114,15 @@ async def running_stack(folder: Path, **overrides: Any) -> AsyncIterator[Stack]:
         yield Stack(faults, clock, await stack.enter_async_context(client), database)
 
 
-def stack_settings(folder: Path, rest_url: str, stream_url: str, **overrides: Any) -> Settings:
+def stack_settings(folder: Path, rest_url: str, **overrides: Any) -> Settings:
     return Settings.model_validate(
         {
             "data": folder,
             "base_url": "http://barograph.example",
             "exchange_rest_url": rest_url,
-            "exchange_stream_url": stream_url,
             "exchange_source": "simulated exchange (demo data)",
             "poll_seconds": 0.5,
-            "feed_max_age_seconds": 4,
-            "request_seconds": 2,
-            "breaker_seconds": 0.2,
-            "stream_ping_seconds": 0.3,
-            "long_accounts_calls_per_second": 5,
+            "feed_max_age_seconds": 5,
             **overrides,
         }
     )

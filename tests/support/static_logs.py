@@ -1,7 +1,7 @@
-"""The public files of a service with three logs, made without its code or the client's.
+"""The public files of a service, made without its code or the client's.
 
-A tampered service differs in one of the four things that it shows of a log: the entries, the tiles,
-the tree that is signed, and the list.
+A tampered service differs in one of the things that it shows: the entries, the tiles and the tree
+that is signed of its log, the texts of events, and the lists of stances.
 """
 
 import json
@@ -103,7 +103,7 @@ def _cut(folder: str, parts: Sequence[bytes]) -> dict[str, bytes]:
 
 @dataclass
 class StaticLog:
-    """What is served of one log. Change a member to tamper with it."""
+    """What is served of a log. Change a member to tamper with it."""
 
     name: str
     entries: list[bytes]
@@ -114,11 +114,7 @@ class StaticLog:
     folder: str = ORIGIN
 
     def __post_init__(self) -> None:
-        self.tiled, self.signed, self.listed = [*self.entries], [*self.entries], [*self.entries]
-        self.first = 1
-        """The number of the first entry of the list."""
-
-        self.times = [START + 60 * number for number in range(len(self.entries))]
+        self.tiled, self.signed = [*self.entries], [*self.entries]
 
     @property
     def origin(self) -> str:
@@ -145,8 +141,24 @@ class StaticLog:
     def published(self) -> dict[str, str]:
         return {"checkpoint": self.note, "verifier": verifier(self.key, self.origin)}
 
+
+class StaticList:
+    """A list of the API, of versions or of withdrawals."""
+
+    def __init__(self, name: str, listed: list[bytes]) -> None:
+        self.name, self.listed = name, listed
+        self.first = 1
+        """The number of the first entry."""
+
+        self.times = [START + 60 * number for number in range(len(listed))]
+
+    @property
+    def members(self) -> tuple[str, str]:
+        is_of_versions = "/" not in self.name
+        return ("history_digest", "issued_at") if is_of_versions else ("event_digest", "at")
+
     def page(self, after: int, limit: int, lacking: int) -> dict[str, Any]:
-        digest, at = ("event_digest", "at") if "/" in self.name else ("history_digest", "issued_at")
+        digest, at = self.members
         count = len(self.listed) - lacking
         numbers = range(after, min(after + limit, count))
         rows = [
@@ -159,14 +171,28 @@ class StaticLog:
         ]
         return {"entries": rows, "next": after + limit if after + limit < count else None}
 
+    def event(self, number: int, sequence: int) -> bytes:
+        """The text of the event of an entry."""
+        kind, _, _ = self.name.partition("/")
+        digest = self.members[0]
+        text = {
+            "at": _iso(self.times[sequence - 1]),
+            digest: self.listed[sequence - 1].hex(),
+            "id": number,
+            "kind": kind,
+            "sequence": sequence,
+            "type": "stance.recorded" if digest == "history_digest" else "stance.withdrawn",
+        }
+        return json.dumps(text, separators=(",", ":")).encode()
+
 
 class StaticService:
-    """Serves the logs to a client. `replies` answer first, and `files` before what is computed."""
+    """Serves the log to a client. `replies` answer first, and `files` before what is computed."""
 
     def __init__(self) -> None:
-        self.rates = StaticLog("rates-desk", digests(600))
-        self.withdrawals = StaticLog("rates-desk/events", digests(3))
-        self.texts = [event_text(number) for number in range(1, 31)]
+        self.versions = StaticList("rates-desk", digests(3))
+        self.withdrawals = StaticList("rates-desk/events", digests(1))
+        self.texts = [event_text(number) for number in range(1, 601)]
         self.record(1, 2, 3)
         self.late: dict[str, float] = {}
         """For how many seconds the list at a path lacks its last entry."""
@@ -179,30 +205,24 @@ class StaticService:
         self.transport = httpx2.MockTransport(self._answer)
 
     def record(self, *sequences: int) -> None:
-        """Log the recording of these versions, from the fifth event on."""
+        """Log a withdrawal, and these versions from the fifth event on."""
+        self.texts[3] = self.withdrawals.event(4, 1)
         for number, sequence in enumerate(sequences, 5):
-            self.texts[number - 1] = version_event(number, self.rates, sequence)
-        self.events = StaticLog("events", [sha256(each).digest() for each in self.texts])
+            self.texts[number - 1] = self.versions.event(number, sequence)
+        self.log = StaticLog("events", [sha256(each).digest() for each in self.texts])
 
-    @property
-    def logs(self) -> list[StaticLog]:
-        return [self.rates, self.withdrawals, self.events]
-
-    def checkpoints(self) -> str:
+    def checkpoint(self) -> str:
         """The body of `/api/history/checkpoint`."""
-        *others, events = (each.published() for each in self.logs)
-        published = {"checkpoints": others, "event_log": events}
-        return json.dumps({**published, "previous_keys": self.previous_keys})
+        return json.dumps({**self.log.published(), "previous_keys": self.previous_keys})
 
     def rotate(self, new: Ed25519PrivateKey, *, signer: Ed25519PrivateKey | None = None) -> None:
         """Replace the key; its last checkpoint is signed by itself, or by another signer."""
-        old, log = self.rates.key, self.rates
+        old, log = self.log.key, self.log
         log.key = signer or old
         last = log.sign(log.signed, f"successor {verifier(new, log.origin)}\n")
         public = b64encode(old.public_key().public_bytes_raw()).decode()
         self.previous_keys.append({"public_key": public, "checkpoints": [last]})
-        for each in self.logs:
-            each.key = new
+        log.key = new
 
     async def wait(self, seconds: float) -> None:
         self.waited += seconds
@@ -218,30 +238,19 @@ class StaticService:
     def _body(self, path: str, query: httpx2.QueryParams) -> bytes | None:
         lacking = 1 if self.waited < self.late.get(path, 0) else 0
         if path == "/api/history/checkpoint":
-            return self.checkpoints().encode()
-        for log in self.logs:
-            if path == f"/api/history/{log.name}":
-                page = log.page(int(query["after"]), int(query["limit"]), lacking)
-                return json.dumps(page).encode()
+            return self.checkpoint().encode()
+        if path.startswith("/api/history/"):
+            lists = {
+                f"/api/history/{each.name}": each for each in (self.versions, self.withdrawals)
+            }
+            listed = lists.get(path, StaticList("empty", []))
+            page = listed.page(int(query["after"]), int(query["limit"]), lacking)
+            return json.dumps(page).encode()
         if path == "/api/v1/events":
             after, limit = int(query["after"]), int(query["limit"])
             texts = self.texts[: len(self.texts) - lacking]
             return b'{"events":[' + b",".join(texts[after : after + limit]) + b"]}"
-        served = {path: body for log in self.logs for path, body in log.files().items()}
-        return {**served, **self.files}.get(path)
-
-
-def version_event(number: int, log: StaticLog, sequence: int) -> bytes:
-    """The text of the event that a version was recorded."""
-    text = {
-        "at": _iso(log.times[sequence - 1]),
-        "history_digest": log.entries[sequence - 1].hex(),
-        "id": number,
-        "kind": log.name,
-        "sequence": sequence,
-        "type": "stance.recorded",
-    }
-    return json.dumps(text, separators=(",", ":")).encode()
+        return {**self.log.files(), **self.files}.get(path)
 
 
 def _iso(at: int) -> str:

@@ -42,7 +42,7 @@ from barograph_demo.servers.stream import Stream
 from barograph_demo.world.venues import VenueMarket
 from barograph_demo.world.world import World
 from support.clock import START, HandClock
-from support.stack import stack_settings
+from support.stack import QUICK, stack_settings
 
 NAMES = ("bybit", "hyperliquid", "binance")
 SWEEP = 200
@@ -94,7 +94,12 @@ class VenueStack:
     """Three venues that can be broken, and a service that reads them."""
 
     def __init__(
-        self, settings: Settings, clock: HandClock, faults: Mapping[str, VenueFaults], world: World
+        self,
+        settings: Settings,
+        clock: HandClock,
+        faults: Mapping[str, VenueFaults],
+        world: World,
+        seconds: float,
     ) -> None:
         self.settings = settings
         self.clock = clock
@@ -103,14 +108,16 @@ class VenueStack:
         self.exchanges: dict[str, Adapter] = {}
         for venue in NAMES:
             pause = self.turns.sleep if venue == BINANCE else _at_once
-            self.exchanges[venue] = ADAPTERS[venue](settings, clock=clock, sleep=pause)
+            self.exchanges[venue] = ADAPTERS[venue](
+                settings, clock=clock, sleep=pause, **QUICK | {"seconds": seconds}
+            )
         market = FaultyMarket(VenueMarket(world, BINANCE), faults[BINANCE])
         self._streams: dict[str, Any] = {
             BYBIT: SentByBybit(world, faults[BYBIT], clock),  # type: ignore[arg-type]
             BINANCE: SentByBinance(market, faults[BINANCE], clock),  # type: ignore[arg-type]
         }
         self.database = SQLiteDatabase(settings.database_path)
-        self.lease = collector_lease(settings, self.database, clock)
+        self.lease = collector_lease(self.database, clock, 300)
         self.judge = Judge(settings)
         self.board: Board
         self.client: httpx2.AsyncClient
@@ -183,7 +190,7 @@ async def _at_once(seconds: float) -> None:
 
 @asynccontextmanager
 async def running_venues(
-    folder: Path, seed: int = 7, **overrides: Any
+    folder: Path, seed: int = 7, *, seconds: float = 2, **overrides: Any
 ) -> AsyncIterator[VenueStack]:
     """Run the venues and the service; the first readings are taken."""
     clock, world = HandClock(), World(seed, START // HOUR * HOUR - 3 * DAY)
@@ -197,12 +204,11 @@ async def running_venues(
             "hyperliquid_url": second.url,
             "binance_rest_url": third.url,
             "feed_max_age_seconds": 30,
-            "lease_seconds": 300,
             **overrides,
         }
-        settings = stack_settings(folder, first.url, first.stream_url, **given)
+        settings = stack_settings(folder, first.url, **given)
         faults = dict(zip(NAMES, (bybit, hyperliquid, binance), strict=True))
-        found = VenueStack(settings, clock, faults, world)
+        found = VenueStack(settings, clock, faults, world, seconds)
         stack.push_async_callback(found.database.close)
         for exchange in found.exchanges.values():
             stack.push_async_callback(exchange.close)

@@ -11,7 +11,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from barograph.collector.app import open_collector
-from barograph.collector.jobs.stances import VersionEventJob, WitnessJob
+from barograph.collector.jobs.stances import LogEntryJob, WitnessJob
 from barograph.collector.leader import collector_lease
 from barograph.history.checkpoint import verifier_of
 from barograph.history.ledger import Ledger
@@ -28,9 +28,7 @@ ORIGIN = f"log.example/history/{RATES}"
 LOG_KEY = verifier_of(Ed25519PrivateKey.from_private_bytes(SECRET), ORIGIN).text
 ALONE = {
     "BAROGRAPH_EXCHANGE_REST_URL": f"http://{HOST}:1",
-    "BAROGRAPH_EXCHANGE_STREAM_URL": f"ws://{HOST}:1",
     **{f"BAROGRAPH_{each}_URL": "" for each in ("TREASURY", "NYFED", "ETF")},
-    "BAROGRAPH_LEASE_SECONDS": "1",
 }
 """Settings of a collector without sources; nothing answers at the exchange's address."""
 
@@ -73,9 +71,9 @@ class Instance:
 
         async def work() -> None:
             async with open_collector(self._settings, system_clock) as collector:
-                lease = collector_lease(self._settings, collector._database, system_clock)
+                lease = collector_lease(collector._database, system_clock)
                 assert await lease.acquire()
-                for kind, count in ((VersionEventJob, 1), (WitnessJob, witnesses)):
+                for kind, count in ((LogEntryJob, 1), (WitnessJob, witnesses)):
                     jobs = [each for each in collector._jobs if isinstance(each, kind)]
                     assert len(jobs) == count
                     await asyncio.gather(*(each.run_once(lease) for each in jobs))

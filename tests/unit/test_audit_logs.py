@@ -15,17 +15,19 @@ import pytest
 from barograph_client.audit.command import main
 from barograph_client.clients import AsyncBarograph
 from support.static_logs import (
+    ORIGIN,
     START,
     URL,
+    StaticList,
     StaticLog,
     StaticService,
     bundles,
     digests,
     event_text,
     private_key,
+    root_of,
     tiles,
     verifier,
-    version_event,
 )
 
 EVIL = b"\xee" * 32
@@ -36,8 +38,8 @@ POLICY = "# two of three\n" + "".join(
 )
 POLICY += f"group two-of-three 2 {' '.join(WITNESSES)}\nquorum two-of-three\n"
 
-NO_TEXT = "event 4 in /api/v1/events has the SHA-256 digest of no text ("
-AGAIN = "even when asked again after a minute, but the signed checkpoint has "
+NO_TEXT = "event 9 in /api/v1/events has the SHA-256 digest of no text ("
+AGAIN = "even when asked again after a minute, but the log in the signed checkpoint of 600 "
 
 Tamper = Callable[[StaticService], object]
 
@@ -83,13 +85,12 @@ def test_an_honest_service_passes_and_the_audit_says_whose_key_it_trusted(
     code, printed = auditor.run(service)
 
     assert code == 0
-    rates, withdrawals, events, verdict, key, witnesses, limits = printed.splitlines()
-    # 3 bundles, 4 tiles, a checkpoint and a page of the list
-    assert rates.startswith("rates-desk: size 600, root ")
-    assert rates.endswith("tiles 4, requests 9")
-    assert withdrawals.startswith("rates-desk/events: size 3, root ")
-    assert "texts: 30 match, 0 removed" in events
-    assert verdict.startswith("No contradiction found (3 of ")
+    log, verdict, key, witnesses, limits = printed.splitlines()
+    assert log.startswith("size 600, root ")
+    assert "texts: 600 match, 0 removed" in log
+    # 2 checkpoints, 3 bundles, 4 tiles, the events, and each list until it is empty
+    assert log.endswith("tiles 4, requests 18")
+    assert verdict.startswith("No contradiction found (")
     assert "You named no key" in key
     assert "Cosignatures were not checked" in witnesses
     assert f"{URL}/record" in limits
@@ -109,75 +110,92 @@ def test_entries_that_wait_for_witnesses_are_read_but_not_yet_part_of_the_log(
     service: StaticService, auditor: Auditor
 ) -> None:
     wait_for_witnesses(service)
-    kept = auditor.file("kept.json", service.checkpoints())
+    kept = auditor.file("kept.json", service.checkpoint())
 
-    assert auditor.report(service)["logs"][0]["size"] == 599
+    assert auditor.report(service)["log"]["size"] == 599
     code, printed = auditor.run(service, "--kept", kept)
     assert (code, "fewer than the 600 that you kept" in printed) == (2, True)
 
 
-def test_empty_logs_pass(service: StaticService, auditor: Auditor) -> None:
-    for log in service.logs:
-        log.entries, log.tiled, log.signed, log.listed = [], [], [], []
+def test_empty_log_passes(service: StaticService, auditor: Auditor) -> None:
+    service.texts, service.log = [], StaticLog("events", [])
+    service.versions.listed, service.withdrawals.listed = [], []
 
-    assert [each["size"] for each in auditor.report(service)["logs"]] == [0, 0, 0]
+    assert auditor.report(service)["log"]["size"] == 0
 
 
 def rewrite_entry(service: StaticService) -> None:
-    service.rates.entries[7] = EVIL
+    service.log.entries[7] = EVIL
 
 
 def rewrite_entry_and_tiles(service: StaticService) -> None:
-    service.rates.entries[7] = service.rates.tiled[7] = EVIL
+    service.log.entries[7] = service.log.tiled[7] = EVIL
 
 
 def reorder(service: StaticService) -> None:
-    for shown in (service.rates.entries, service.rates.tiled):
+    for shown in (service.log.entries, service.log.tiled):
         shown[3], shown[4] = shown[4], shown[3]
 
 
 def drop_entry(service: StaticService) -> None:
-    del service.rates.entries[-1]
-    service.files["/history/rates-desk/tile/entries/002.p/88"] = bundles(service.rates.entries)[
+    del service.log.entries[-1]
+    service.files["/history/events/tile/entries/002.p/88"] = bundles(service.log.entries)[
         "tile/entries/002.p/87"
     ]
 
 
 def change_level_1(service: StaticService) -> None:
-    service.files["/history/rates-desk/tile/1/000.p/2"] = bytes(64)
+    service.files["/history/events/tile/1/000.p/2"] = bytes(64)
 
 
 def break_signature(service: StaticService) -> None:
-    changed = service.rates.note.replace("\n600\n", "\n601\n")
-    service.files["/history/rates-desk/checkpoint"] = changed.encode()
+    changed = service.log.note.replace("\n600\n", "\n601\n")
+    service.files["/history/events/checkpoint"] = changed.encode()
 
 
 def sign_with_another_key(service: StaticService) -> None:
-    published = service.checkpoints()
-    service.rates.key = private_key(9)
-    service.files["/history/rates-desk/checkpoint"] = service.rates.note.encode()
+    published = service.checkpoint()
+    service.log.key = private_key(9)
+    service.files["/history/events/checkpoint"] = service.log.note.encode()
     service.replies["/api/history/checkpoint"] = [httpx2.Response(200, text=published)]
 
 
 def equivocate(service: StaticService) -> None:
-    other = service.rates.sign([*service.rates.signed[:-1], EVIL])
-    service.files["/history/rates-desk/checkpoint"] = other.encode()
+    other = service.log.sign([*service.log.signed[:-1], EVIL])
+    service.files["/history/events/checkpoint"] = other.encode()
 
 
 def list_another_digest(service: StaticService) -> None:
-    service.rates.listed[41] = EVIL
+    service.versions.listed[1] = EVIL
 
 
 def back_date(service: StaticService) -> None:
-    service.rates.times[41] -= 3600
+    service.versions.times[1] -= 3600
+    service.record(1, 2, 3)
 
 
 def drop_listed_version(service: StaticService) -> None:
-    del service.rates.listed[41]
+    del service.versions.listed[1]
 
 
 def drop_newest_version(service: StaticService) -> None:
     service.late["/api/history/rates-desk"] = inf
+
+
+def drop_withdrawal(service: StaticService) -> None:
+    service.late["/api/history/rates-desk/events"] = inf
+
+
+def merge(service: StaticService, root: bytes) -> None:
+    """Log the end of a log that the kind had of its own."""
+    log = {"kind": "rates-desk", "origin": f"{ORIGIN}rates-desk", "root": root.hex(), "size": 2}
+    event = {"at": "2026-05-28T20:26:40Z", "id": 30, "logs": [log], "type": "history.merged"}
+    service.texts[29] = json.dumps(event, separators=(",", ":")).encode()
+    service.record(1, 2, 3)
+
+
+def merge_another_head(service: StaticService) -> None:
+    merge(service, EVIL)
 
 
 def drop_newest_event(service: StaticService) -> None:
@@ -185,13 +203,7 @@ def drop_newest_event(service: StaticService) -> None:
 
 
 def change_listed_time(service: StaticService) -> None:
-    service.rates.times[1] += 1
-
-
-def rewrite_version(service: StaticService) -> None:
-    rates = service.rates
-    for shown in (rates.entries, rates.tiled, rates.signed, rates.listed):
-        shown[1] = EVIL
+    service.versions.times[1] += 1
 
 
 def record_twice(service: StaticService) -> None:
@@ -199,15 +211,15 @@ def record_twice(service: StaticService) -> None:
 
 
 def record_never(service: StaticService) -> None:
-    service.record(1, 3, 4)
+    service.record(1, 3, 3)
 
 
 def change_text(service: StaticService) -> None:
-    service.texts[3] = event_text(4, START + 1)
+    service.texts[8] = event_text(9, START + 1)
 
 
 def leave_text_in_a_removed_event(service: StaticService) -> None:
-    service.texts[3] = event_text(4, notice="n", removed="r", symbol="BTC")
+    service.texts[8] = event_text(9, notice="n", removed="r", symbol="BTC")
 
 
 def remove_what_is_never_removed(service: StaticService) -> None:
@@ -216,43 +228,23 @@ def remove_what_is_never_removed(service: StaticService) -> None:
 
 
 def change_checkpoints(service: StaticService, change: Callable[[Any], object]) -> None:
-    published = json.loads(service.checkpoints())
+    published = json.loads(service.checkpoint())
     change(published)
     service.replies["/api/history/checkpoint"] = [httpx2.Response(200, json=published)]
 
 
-def lose_log(service: StaticService) -> None:
-    change_checkpoints(service, lambda found: found["checkpoints"].pop())
-
-
-def lose_events(service: StaticService) -> None:
-    change_checkpoints(service, lambda found: found.pop("event_log"))
-
-
-def replace_events(service: StaticService) -> None:
-    change_checkpoints(service, lambda found: found.update(event_log=found["checkpoints"][1]))
-
-
-def hide_kind(service: StaticService) -> None:
-    change_checkpoints(service, lambda found: found.update(checkpoints=[]))
-
-
 def state_another_root(service: StaticService) -> None:
     stated = {"size": 600, "root": EVIL.hex()}
-    change_checkpoints(service, lambda found: found["checkpoints"][0].update(stated))
-
-
-def sign_one_log_with_another_key(service: StaticService) -> None:
-    service.events.key = private_key(9)
+    change_checkpoints(service, lambda found: found.update(stated))
 
 
 def number_otherwise(service: StaticService) -> None:
-    service.rates.first = 2
+    service.versions.first = 2
 
 
 def list_more_members(service: StaticService) -> None:
     page = service.withdrawals.page(0, 1000, 0)
-    page["entries"][1]["why"] = "nobody logged this"
+    page["entries"][0]["why"] = "nobody logged this"
     service.replies["/api/history/rates-desk/events"] = [httpx2.Response(200, json=page)]
 
 
@@ -263,61 +255,61 @@ def list_both(service: StaticService) -> None:
 
 
 def list_no_text(service: StaticService) -> None:
-    page = service.rates.page(0, 1000, 0)
+    page = service.versions.page(0, 1000, 0)
     page["entries"][1]["history_digest"] = "\ud800"
     service.replies["/api/history/rates-desk"] = [httpx2.Response(200, text=json.dumps(page))]
 
 
 def change_id(service: StaticService, shown: bytes) -> None:
-    service.texts[3] = event_text(4).replace(b'"id":4', b'"id":' + shown)
-    assert shown in service.texts[3]
+    service.texts[8] = event_text(9).replace(b'"id":9', b'"id":' + shown)
+    assert shown in service.texts[8]
 
 
 def wait_for_witnesses(service: StaticService) -> None:
     """Serve the checkpoint of 599 entries, and list that of 600."""
-    service.files["/history/rates-desk/checkpoint"] = service.rates.sign(digests(599)).encode()
+    service.files["/history/events/checkpoint"] = service.log.sign(
+        service.log.entries[:599]
+    ).encode()
 
 
 def fork_while_waiting(service: StaticService) -> None:
     wait_for_witnesses(service)
-    service.rates.signed[-1] = EVIL
+    service.log.signed[-1] = EVIL
 
 
 @pytest.mark.parametrize(
     ("tamper", "said"),
     [
-        (list_both, "events: /api/v1/events?after=0&limit=1000 has both members, entries and"),
-        (list_no_text, f"rates-desk: entry 1, counted from 0, is {digests(2)[1].hex()}, but"),
-        (partial(change_id, shown=b"1152921504606846976"), f"events: {NO_TEXT}"),
-        (partial(change_id, shown=b"1e999"), f"events: {NO_TEXT}"),
-        (partial(change_id, shown=rb'"\ud800"'), f"events: {NO_TEXT}"),
-        (fork_while_waiting, "rates-desk: the first 600 entries give the root "),
-        (rewrite_entry, "rates-desk: entry 7 gives the hash "),
-        (rewrite_entry_and_tiles, "rates-desk: the first 600 entries give the root "),
-        (reorder, "rates-desk: the first 600 entries give the root "),
-        (drop_entry, "rates-desk: tile/entries/002.p/88 has 2958 bytes, which are not the 88 "),
-        (change_level_1, "rates-desk: tile/0/000 gives the hash "),
-        (break_signature, "rates-desk: the signature of barograph.example/history/rates-desk+"),
-        (sign_with_another_key, "rates-desk: a served checkpoint of 600 entries is not signed by"),
-        (equivocate, "rates-desk: two signed checkpoints of 600 entries have different roots: "),
-        (list_another_digest, f"rates-desk: entry 41, counted from 0, is {digests(42)[41].hex()}"),
-        (back_date, "rates-desk: sequence 42 has the time 2026-05-28T20:07:40+00:00, before "),
-        (drop_listed_version, f"rates-desk: entry 41, counted from 0, is {digests(42)[41].hex()}"),
-        (drop_newest_version, f"rates-desk: /api/history/rates-desk lacks sequence 600, {AGAIN}"),
-        (drop_newest_event, f"events: /api/v1/events lacks sequence 30, {AGAIN}30"),
-        (change_listed_time, "events: event 6 says that version 2 of rates-desk is "),
-        (rewrite_version, "events: event 6 says that version 2 of rates-desk is "),
-        (record_twice, "events: event 8 says that version 2 of rates-desk is "),
-        (record_never, "events: event 6 says that version 3 of rates-desk is "),
-        (change_text, "events: event 4 in /api/v1/events has the SHA-256 digest "),
-        (leave_text_in_a_removed_event, "events: event 4 in /api/v1/events is marked as removed"),
-        (remove_what_is_never_removed, "events: event 5 in /api/v1/events is marked as removed"),
-        (hide_kind, "events: events record versions of rates-desk, but /api/history/checkpoint "),
-        (state_another_root, "rates-desk: /api/history/checkpoint says size 600 and root eeee"),
-        (sign_one_log_with_another_key, "/api/history/checkpoint has a log twice, or logs with"),
-        (replace_events, "/api/history/checkpoint has a log twice, or logs with different keys"),
-        (list_more_members, "rates-desk/events: entry 1, counted from 0, is "),
-        (number_otherwise, f"rates-desk: entry 0, counted from 0, is {digests(1)[0].hex()}, but"),
+        (list_both, "/api/v1/events?after=0&limit=1000 has both members, entries and"),
+        (list_no_text, "event 6 says that version 2 of rates-desk is "),
+        (partial(change_id, shown=b"1152921504606846976"), NO_TEXT),
+        (partial(change_id, shown=b"1e999"), NO_TEXT),
+        (partial(change_id, shown=rb'"\ud800"'), NO_TEXT),
+        (fork_while_waiting, "the first 600 entries give the root "),
+        (rewrite_entry, "entry 7 gives the hash "),
+        (rewrite_entry_and_tiles, "the first 600 entries give the root "),
+        (reorder, "the first 600 entries give the root "),
+        (drop_entry, "tile/entries/002.p/88 has 2958 bytes, which are not the 88 "),
+        (change_level_1, "tile/0/000 gives the hash "),
+        (break_signature, "the signature of barograph.example/history/events+"),
+        (sign_with_another_key, "a served checkpoint of 600 entries is not signed by"),
+        (equivocate, "two signed checkpoints of 600 entries have different roots: "),
+        (list_another_digest, "event 6 says that version 2 of rates-desk is "),
+        (back_date, "/api/history/rates-desk: number 2 has the time 2026-05-28T19:27:40+00:00, "),
+        (drop_listed_version, f"/api/history/rates-desk lacks number 3, {AGAIN}entries has 3"),
+        (drop_newest_version, f"/api/history/rates-desk lacks number 3, {AGAIN}entries has 3"),
+        (drop_withdrawal, f"/api/history/rates-desk/events lacks number 1, {AGAIN}entries has 1"),
+        (drop_newest_event, f"/api/v1/events lacks number 600, {AGAIN}entries has 600"),
+        (change_listed_time, "event 6 says that version 2 of rates-desk is "),
+        (record_twice, f"/api/history/rates-desk lacks number 4, {AGAIN}entries has 4"),
+        (record_never, "event 6 says that version 3 of rates-desk is "),
+        (change_text, "event 9 in /api/v1/events has the SHA-256 digest "),
+        (leave_text_in_a_removed_event, "event 9 in /api/v1/events is marked as removed"),
+        (remove_what_is_never_removed, "event 5 in /api/v1/events is marked as removed"),
+        (state_another_root, "/api/history/checkpoint says size 600 and root eeee"),
+        (merge_another_head, "/api/history/rates-desk: its first 2 entries give the root "),
+        (list_more_members, "/api/history/rates-desk/events has withdrawal 1 as number 1, with "),
+        (number_otherwise, "/api/history/rates-desk has version 2 as number 1, with the members "),
     ],
 )
 def test_a_tampered_service_is_a_contradiction_in_one_sentence(
@@ -337,17 +329,17 @@ def test_a_tampered_service_is_a_contradiction_in_one_sentence(
 def test_both_checkpoints_of_an_equivocation_are_printed(
     service: StaticService, auditor: Auditor
 ) -> None:
-    honest = service.rates.note
+    honest = service.log.note
     equivocate(service)
     _, printed = auditor.run(service)
 
     assert honest in printed
-    assert service.files["/history/rates-desk/checkpoint"].decode() in printed
+    assert service.files["/history/events/checkpoint"].decode() in printed
 
 
 def grow(service: StaticService) -> None:
     """Sign and serve fewer entries, so that a later service has more."""
-    for shown in (service.rates.entries, service.rates.tiled, service.rates.signed):
+    for shown in (service.log.entries, service.log.tiled, service.log.signed):
         del shown[500:]
 
 
@@ -366,41 +358,59 @@ def test_a_log_that_only_grew_agrees_with_every_form_of_a_kept_file(
 ) -> None:
     younger = StaticService()
     grow(younger)
-    text = auditor.file("kept.txt", younger.rates.note)
-    edited = auditor.file("edited.txt", younger.rates.note.rstrip().replace("\n", "\r\n"))
-    copied = auditor.file("copied.json", younger.checkpoints())
+    text = auditor.file("kept.txt", younger.log.note)
+    edited = auditor.file("edited.txt", younger.log.note.rstrip().replace("\n", "\r\n"))
+    copied = auditor.file("copied.json", younger.checkpoint())
 
     for file in (kept, text, edited, copied):
-        rates = auditor.report(service, "--kept", file)["logs"][0]
-        assert (rates["kept_size"], rates["key_from"]) == (500, "your kept file")
+        log = auditor.report(service, "--kept", file)["log"]
+        assert (log["kept_size"], log["key_from"]) == (500, "your kept file")
 
 
-def test_saving_replaces_what_was_audited_and_keeps_the_other_logs(
-    service: StaticService, auditor: Auditor, kept: str
+def test_saving_replaces_what_was_kept(service: StaticService, auditor: Auditor, kept: str) -> None:
+    auditor.report(service, "--kept", kept, "--save", kept)
+    saved = json.loads(Path(kept).read_text("utf-8"))
+
+    assert saved == service.log.published()
+
+
+def old_file(service: StaticService) -> str:
+    """What a service with several logs served as its checkpoints."""
+    old = StaticLog("rates-desk", service.versions.listed[:2])
+    withdrawals = StaticLog("rates-desk/events", service.withdrawals.listed)
+    checkpoints = [old.published(), withdrawals.published()]
+    return json.dumps({"checkpoints": checkpoints, "event_log": service.log.published()})
+
+
+def test_kept_checkpoints_of_earlier_logs_are_recomputed_from_the_lists(
+    service: StaticService, auditor: Auditor
 ) -> None:
-    auditor.report(service, "--log", "rates-desk", "--kept", kept, "--save", kept)
-    sizes = [
-        int(each["checkpoint"].split("\n")[1])
-        for each in json.loads(Path(kept).read_text("utf-8"))["checkpoints"]
-    ]
+    merge(service, root_of(service.versions.listed[:2]))
+    kept = auditor.file("kept.json", old_file(service))
+    assert auditor.report(service, "--kept", kept)["log"]["kept_size"] == 600
 
-    assert sizes == [600, 3, 30]
+    service.versions.listed[0] = EVIL
+    kept = auditor.file("kept.json", old_file(service))
+    service.versions.listed[0] = digests(1)[0]
+    code, printed = auditor.run(service, "--kept", kept)
+    assert code == 1
+    assert "/api/history/rates-desk: its first 2 entries give the root " in printed
 
 
 def shrink(service: StaticService) -> None:
-    for shown in (service.rates.entries, service.rates.tiled, service.rates.signed):
+    for shown in (service.log.entries, service.log.tiled, service.log.signed):
         del shown[400:]
 
 
 def shrink_below_an_invented_head(service: StaticService) -> None:
     shrink(service)
-    service.files["/history/rates-desk/checkpoint"] = service.rates.note.encode()
-    service.rates.signed = [EVIL] * 1000
+    service.files["/history/events/checkpoint"] = service.log.note.encode()
+    service.log.signed = [EVIL] * 1000
 
 
 def fork(service: StaticService) -> None:
-    log = service.rates
-    log.entries[3] = log.tiled[3] = log.signed[3] = log.listed[3] = EVIL
+    log = service.log
+    log.entries[3] = log.tiled[3] = log.signed[3] = EVIL
 
 
 def fork_at_kept_size(service: StaticService) -> None:
@@ -409,8 +419,7 @@ def fork_at_kept_size(service: StaticService) -> None:
 
 
 def swap_key(service: StaticService) -> None:
-    for log in service.logs:
-        log.key = private_key(9)
+    service.log.key = private_key(9)
 
 
 def name_own_successor(service: StaticService) -> None:
@@ -420,14 +429,12 @@ def name_own_successor(service: StaticService) -> None:
 @pytest.mark.parametrize(
     ("tamper", "said"),
     [
-        (shrink, "rates-desk: the log has 400 entries, but the checkpoint that you kept has 500"),
-        (shrink_below_an_invented_head, "rates-desk: the log has 400 entries, but the checkpoint"),
-        (fork, "rates-desk: the first 500 entries give the root "),
-        (fork_at_kept_size, "rates-desk: two signed checkpoints of 500 entries have different"),
-        (swap_key, "rates-desk: the service signs with barograph.example/history/rates-desk+"),
-        (name_own_successor, "rates-desk: the service signs with barograph.example/history/"),
-        (lose_log, "rates-desk/events: /api/history/checkpoint lacks this log, but you kept a"),
-        (lose_events, "events: /api/history/checkpoint lacks this log, but you kept a signed"),
+        (shrink, "the log has 400 entries, but the checkpoint that you kept has 500"),
+        (shrink_below_an_invented_head, "the log has 400 entries, but the checkpoint"),
+        (fork, "the first 500 entries give the root "),
+        (fork_at_kept_size, "two signed checkpoints of 500 entries have different"),
+        (swap_key, "the service signs with barograph.example/history/events+"),
+        (name_own_successor, "the service signs with barograph.example/history/"),
     ],
 )
 def test_a_service_that_does_not_continue_what_was_kept_is_found(
@@ -447,21 +454,20 @@ def test_a_key_that_the_kept_one_named_as_its_successor_is_trusted(
     service.rotate(private_key(9))
 
     assert auditor.run(service, "--kept", kept)[0] == 0
-    text = auditor.file("kept.txt", StaticService().rates.note)
-    assert auditor.run(service, "--log", "rates-desk", "--kept", text)[0] == 0
+    text = auditor.file("kept.txt", StaticService().log.note)
+    assert auditor.run(service, "--kept", text)[0] == 0
 
 
 @pytest.mark.parametrize(("folder", "code"), [("history-between", 0), ("history", 1)])
 def test_a_last_checkpoint_binds_only_the_log_that_it_names(
     service: StaticService, auditor: Auditor, folder: str, code: int
 ) -> None:
-    old = StaticLog("rates-desk", [EVIL] * 5, folder="barograph.example/history-old/")
-    named = verifier(private_key(8), f"barograph.example/{folder}/rates-desk")
+    old = StaticLog("events", [EVIL] * 5, folder="barograph.example/history-old/")
+    named = verifier(private_key(8), f"barograph.example/{folder}/events")
     public = b64encode(old.key.public_key().public_bytes_raw()).decode()
     last = old.sign(old.signed, f"successor {named}\n")
     service.previous_keys = [{"public_key": public, "checkpoints": [last]}]
-    for log in service.logs:
-        log.key = private_key(8)
+    service.log.key = private_key(8)
 
     assert auditor.run(service)[0] == code
 
@@ -469,7 +475,7 @@ def test_a_last_checkpoint_binds_only_the_log_that_it_names(
 def test_a_cached_checkpoint_of_the_key_that_was_just_replaced_is_no_contradiction(
     service: StaticService, auditor: Auditor
 ) -> None:
-    service.files["/history/rates-desk/checkpoint"] = service.rates.note.encode()
+    service.files["/history/events/checkpoint"] = service.log.note.encode()
     service.rotate(private_key(9))
     code, printed = auditor.run(service)
 
@@ -478,14 +484,14 @@ def test_a_cached_checkpoint_of_the_key_that_was_just_replaced_is_no_contradicti
 
 @pytest.mark.parametrize("option", ["--key", "--policy"])
 def test_a_named_key_decides(service: StaticService, auditor: Auditor, option: str) -> None:
-    pair = service.events.key, private_key(9)
-    right, wrong = (verifier(each, service.events.origin) for each in pair)
+    pair = service.log.key, private_key(9)
+    right, wrong = (verifier(each, service.log.origin) for each in pair)
     if option == "--policy":
         right = auditor.file("right", f"log {right}\nquorum none\n")
         wrong = auditor.file("wrong", f"log {wrong}\nquorum none\n")
-    log = auditor.report(service, option, right)["logs"][0]
+    log = auditor.report(service, option, right)["log"]
     assert log["key_from"] == "you"
-    public = service.events.key.public_key().public_bytes_raw()
+    public = service.log.key.public_key().public_bytes_raw()
     assert b64encode(b"\1" + public).decode() in log["key"]
     assert auditor.run(service, option, wrong)[0] == 1
 
@@ -507,27 +513,21 @@ def test_a_second_log_with_the_same_key_and_witnesses_is_another_log(
     honest, service = StaticService(), StaticService()
     service.texts[0] = event_text(1, START + 1)
     service.record(1, 2, 3)
-    for log in service.logs:
-        log.folder, log.witnesses = folder, dict.fromkeys(WITNESSES, 1_790_000_000)
-    key = verifier(honest.rates.key, honest.rates.origin)
+    service.log.folder = folder
+    service.log.witnesses = dict.fromkeys(WITNESSES, 1_790_000_000)
+    key = verifier(honest.log.key, honest.log.origin)
     policy = auditor.file("policy", f"log {key}\n{POLICY}")
-    kept = auditor.file("kept.txt", honest.rates.note)
+    kept = auditor.file("kept.txt", honest.log.note)
     trusted = {"--key": key, "--policy": policy, "--kept": kept}
     found, printed = auditor.run(service, *([trust, trusted[trust]] if trust else []))
 
     assert (found, said in printed) == (code, True), printed
 
 
-def test_a_key_that_names_its_log_counts_for_that_log(
+def test_a_key_of_an_earlier_log_of_the_service_counts(
     service: StaticService, auditor: Auditor
 ) -> None:
-    """As after a restore, when the log of events begins again under another name."""
-    old, service.events.folder = service.events.origin, "barograph.example/history-b/"
-    keys = [verifier(service.rates.key, each) for each in (old, service.events.origin)]
-    rates = verifier(service.rates.key, service.rates.origin)
-
-    assert auditor.run(service, "--key", rates, "--key", keys[1])[0] == 0
-    assert auditor.run(service, "--key", rates, "--key", keys[0])[0] == 1
+    assert auditor.run(service, "--key", verifier(service.log.key, f"{ORIGIN}rates-desk"))[0] == 0
 
 
 @pytest.mark.parametrize("path", ["/api/history/rates-desk", "/api/v1/events"])
@@ -546,7 +546,7 @@ def test_a_kept_file_that_was_changed_is_no_contradiction(
     service: StaticService, auditor: Auditor, kept: str
 ) -> None:
     changed = Path(kept).read_text("utf-8").replace("\\n500\\n", "\\n501\\n")
-    text = service.rates.note.replace("\n600\n", "\n599\n")
+    text = service.log.note.replace("\n600\n", "\n599\n")
 
     for file in (auditor.file("changed.json", changed), auditor.file("changed.txt", text)):
         code, printed = auditor.run(service, "--kept", file)
@@ -558,8 +558,7 @@ def test_cosignatures_that_meet_the_quorum_are_shown_with_their_times(
     service: StaticService, auditor: Auditor, cosigners: int
 ) -> None:
     policy = auditor.file("policy", POLICY)
-    for log in service.logs:
-        log.witnesses = dict.fromkeys([*WITNESSES][:cosigners], 1_790_000_000)
+    service.log.witnesses = dict.fromkeys([*WITNESSES][:cosigners], 1_790_000_000)
     code, printed = auditor.run(service, "--policy", policy)
 
     assert code == 0
@@ -570,53 +569,54 @@ def test_cosignatures_that_meet_the_quorum_are_shown_with_their_times(
 def test_cosignatures_below_the_quorum_are_a_contradiction(
     service: StaticService, auditor: Auditor
 ) -> None:
-    service.rates.witnesses = {"first.example/w2": 1_790_000_000, "stranger.example/w5": 0}
+    service.log.witnesses = {"first.example/w2": 1_790_000_000, "stranger.example/w5": 0}
     code, printed = auditor.run(service, "--policy", auditor.file("policy", POLICY))
 
     assert code == 1
-    assert "rates-desk: 1 of 3 witnesses cosigned the checkpoint of 600 entries" in printed
+    assert "1 of 3 witnesses cosigned the checkpoint of 600 entries" in printed
 
 
 def test_a_cosignature_that_does_not_match_is_a_contradiction(
     service: StaticService, auditor: Auditor
 ) -> None:
-    service.rates.witnesses = dict.fromkeys(WITNESSES, 1_790_000_000)
-    other = StaticService().rates
+    service.log.witnesses = dict.fromkeys(WITNESSES, 1_790_000_000)
+    other = StaticService().log
     other.witnesses = dict.fromkeys(WITNESSES, 1_790_000_001)
     other.signed[0] = EVIL
-    lines = service.rates.note.splitlines(keepends=True)
+    lines = service.log.note.splitlines(keepends=True)
     lines[5] = other.note.splitlines(keepends=True)[5]
-    service.files["/history/rates-desk/checkpoint"] = "".join(lines).encode()
+    service.files["/history/events/checkpoint"] = "".join(lines).encode()
     code, printed = auditor.run(service, "--policy", auditor.file("policy", POLICY))
 
     assert code == 1
-    assert "rates-desk: the signature of first.example/w2+" in printed
+    assert "the signature of first.example/w2+" in printed
 
 
 def test_an_entry_dated_before_witnesses_saw_the_log_without_it_was_back_dated(
     service: StaticService, auditor: Auditor
 ) -> None:
     policy = auditor.file("policy", POLICY)
-    younger, latest = StaticService(), service.rates.times[500]
-    grow(younger)
+    younger, latest = StaticService(), service.versions.times[2]
+    for shown in (younger.log.entries, younger.log.tiled, younger.log.signed):
+        del shown[6:]
     for delay, code in ((600, 0), (601, 1)):
-        for log in (*younger.logs, *service.logs):
+        for log in (younger.log, service.log):
             log.witnesses = dict.fromkeys(WITNESSES, latest + delay)
-        file = auditor.file("kept.json", younger.checkpoints())
+        file = auditor.file("kept.json", younger.checkpoint())
         found, printed = auditor.run(service, "--kept", file, "--policy", policy)
         assert found == code, printed
-    assert "sequence 501 has the time" in printed
+    assert "event 7 records a version of rates-desk with the time" in printed
 
 
 def test_a_removed_text_is_counted_and_named(service: StaticService, auditor: Auditor) -> None:
-    service.texts[3] = event_text(4, notice="n", removed="a court order")
-    events = auditor.report(service)["logs"][2]
+    service.texts[8] = event_text(9, notice="n", removed="a court order")
+    log = auditor.report(service)["log"]
 
-    assert (events["texts"], events["removed"]) == (29, [4])
-    assert "texts: 29 match, 1 removed; removed: events 4; " in auditor.run(service)[1]
+    assert (log["texts"], log["removed"]) == (599, [9])
+    assert "texts: 599 match, 1 removed; removed: events 9; " in auditor.run(service)[1]
 
 
-OF_ANOTHER_KIND = version_event(8, StaticLog("other-desk", digests(64)), 64)
+OF_ANOTHER_KIND = StaticList("us-desk", digests(64)).event(8, 64)
 SOON, LATE = (event_text(8, START + 120 + seconds) for seconds in (3600, 3601))
 
 
@@ -624,8 +624,8 @@ SOON, LATE = (event_text(8, START + 120 + seconds) for seconds in (3600, 3601))
     ("later", "code", "said"),
     [
         (SOON, 2, ", and the text of event 7 was removed, so it may be hidden there"),
-        (LATE, 2, ", issued at 2026-05-28T20:28:40+00:00. Unless the collector is down"),
-        (OF_ANOTHER_KIND, 1, ", issued at 2026-05-28T20:28:40+00:00, but events record later"),
+        (LATE, 2, ", of 2026-05-28T20:28:40+00:00. Unless the collector is down"),
+        (OF_ANOTHER_KIND, 1, ", of 2026-05-28T20:28:40+00:00, but events record later"),
     ],
 )
 def test_a_version_may_lack_its_event_only_while_it_is_new(
@@ -636,52 +636,40 @@ def test_a_version_may_lack_its_event_only_while_it_is_new(
     service.record(1, 2, 3)
     service.texts[6] = event_text(7, notice="n", removed="r")
 
-    found, printed = auditor.run(service, "--log", "rates-desk", "--log", "events")
+    found, printed = auditor.run(service)
 
     assert found == code
-    assert f"events: no event records version 3 of rates-desk{said}" in printed
+    assert f"no event records version 3 of rates-desk{said}" in printed
 
 
 @pytest.mark.parametrize("is_empty", [True, False])
 def test_versions_without_any_event_are_not_called_fine(
     service: StaticService, auditor: Auditor, is_empty: bool
 ) -> None:
-    service.texts = [event_text(n, START + 7200, notice="n", removed="r") for n in range(1, 31)]
+    service.texts = [event_text(n, START + 7200, notice="n", removed="r") for n in range(1, 601)]
     if is_empty:
-        service.events, service.texts = StaticLog("events", []), []
+        service.log, service.texts = StaticLog("events", []), []
 
     assert auditor.run(service)[0] == 2
 
 
 def test_what_was_not_compared_is_said(service: StaticService, auditor: Auditor) -> None:
-    kept = auditor.file("kept.txt", service.withdrawals.note)
+    kept = auditor.file("kept.txt", StaticLog("rates-desk", service.versions.listed).note)
     policy = auditor.file("policy", "quorum none\n")
-    options = ("--log", "rates-desk", "--kept", kept, "--policy", policy)
-    code, printed = auditor.run(service, *options)
+    code, printed = auditor.run(service, "--kept", kept, "--policy", policy)
 
     assert code == 0
     assert "; not in your kept file; " in printed
-    assert "Versions were not compared with the log of events" in printed
     assert "Cosignatures were not checked" in printed
-    assert "Versions were not compared" in auditor.run(service, "--log", "events")[1]
-
-
-@pytest.mark.parametrize("lose", [lose_log, lose_events])
-def test_a_service_that_lacks_a_log_on_the_first_visit_is_not_called_fine(
-    service: StaticService, auditor: Auditor, lose: Tamper
-) -> None:
-    for options in ((), ("--log", "rates-desk")):
-        lose(service)
-        assert auditor.run(service, *options)[0] == (0 if options else 2)
 
 
 @pytest.mark.parametrize(
     "path",
     [
         "/api/history/checkpoint",
-        "/history/rates-desk/checkpoint",
-        "/history/rates-desk/tile/entries/001",
-        "/history/rates-desk/tile/0/001",
+        "/history/events/checkpoint",
+        "/history/events/tile/entries/001",
+        "/history/events/tile/0/001",
         "/api/history/rates-desk",
         "/api/v1/events",
     ],
@@ -720,17 +708,17 @@ def test_the_audit_waits_when_the_service_asks_for_it(
 ) -> None:
     for status in (429, 503):
         later = httpx2.Response(status, headers={"Retry-After": "0"})
-        service.replies["/history/rates-desk/tile/0/001"] = [later]
+        service.replies["/history/events/tile/0/001"] = [later]
         assert auditor.run(service)[0] == 0
 
 
 def test_a_partial_tile_that_became_full_is_read_from_the_full_one(
     service: StaticService, auditor: Auditor
 ) -> None:
-    longer = digests(800)
+    longer = [*service.log.entries, *digests(200)]
     full = {**tiles(longer), **bundles(longer)}
     for kind in ("0", "entries"):
-        path = f"/history/rates-desk/tile/{kind}/002"
+        path = f"/history/events/tile/{kind}/002"
         service.files[path] = full[f"tile/{kind}/002"]
         service.replies[f"{path}.p/88"] = [httpx2.Response(404)]
 

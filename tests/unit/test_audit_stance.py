@@ -15,7 +15,7 @@ from barograph_client.audit.trust import Trusted
 from barograph_client.errors import Contradiction, NotAudited
 from support.static_logs import StaticLog, digests, path_of, private_key, verifier
 
-SIZE, SEQUENCE = 11, 6
+SIZE, SEQUENCE, INDEX = 11, 6, 5
 
 
 class Delivery:
@@ -25,14 +25,19 @@ class Delivery:
         members = ("leg_id", "revision", "issued_at", "expires_at", "leg", "salt")
         self.stance: dict[str, Any] = {"schema": "s", "kind": "rates-desk"}
         self.stance |= dict.fromkeys(members, 0.5)
-        entries = digests(SIZE)
-        place = {"sequence": SEQUENCE, "previous_digest": entries[SEQUENCE - 2].hex()}
-        entries[SEQUENCE - 1] = sha256(rfc8785.dumps(self.stance | place)).digest()
-        self.stance["history_digest"] = entries[SEQUENCE - 1].hex()
-        self.log = StaticLog("rates-desk", entries)
-        hashes = [b64encode(each).decode() for each in path_of(entries, SEQUENCE - 1)]
-        extra = b64encode(json.dumps(place).encode()).decode()
-        head = ["c2sp.org/tlog-proof@v1", f"extra {extra}", f"index {SEQUENCE - 1}", *hashes]
+        self.stance["issued_at"] = "2026-05-28T20:26:40Z"
+        place = {"sequence": SEQUENCE, "previous_digest": "0" * 64}
+        digest = sha256(rfc8785.dumps(self.stance | place)).hexdigest()
+        self.stance["history_digest"] = digest
+        event = {"type": "stance.recorded", "kind": "rates-desk", "sequence": SEQUENCE}
+        event |= {"history_digest": digest, "at": self.stance["issued_at"], "id": INDEX + 1}
+        entries, text = digests(SIZE), json.dumps(event)
+        entries[INDEX] = sha256(text.encode()).digest()
+        self.log = StaticLog("events", entries)
+        hashes = [b64encode(each).decode() for each in path_of(entries, INDEX)]
+        shown = {"event": text, "previous_digest": place["previous_digest"]}
+        extra = b64encode(json.dumps(shown).encode()).decode()
+        head = ["c2sp.org/tlog-proof@v1", f"extra {extra}", f"index {INDEX}", *hashes]
         self.proof = "\n".join(head) + f"\n\n{self.log.note}"
         self.trusted = Trusted((parse_key(verifier(self.log.key, self.log.origin), LOG_KEY),))
 
@@ -67,7 +72,7 @@ def trust_another_key(delivery: Delivery) -> None:
 
 
 def trust_another_log(delivery: Delivery) -> None:
-    key = parse_key(verifier(delivery.log.key, "other.example/history/rates-desk"), LOG_KEY)
+    key = parse_key(verifier(delivery.log.key, "other.example/history/events"), LOG_KEY)
     delivery.trusted = Trusted((key,))
 
 
@@ -75,8 +80,8 @@ def trust_another_log(delivery: Delivery) -> None:
     ("tamper", "said"),
     [
         (lambda each: each.stance.update(leg=0.25), "it is not what was recorded"),
-        (lambda each: each.stance.update(kind="etf"), "the proof is for entry 5 of rates-desk"),
-        (lambda each: each.replace_line(2, "index 4"), "the proof is for entry 4 of rates-desk"),
+        (lambda each: each.stance.update(kind="etf"), "it is not what was recorded"),
+        (lambda each: each.replace_line(2, "index 4"), "gives the root "),
         (lambda each: each.replace_line(3, b64encode(bytes(32)).decode()), "gives the root "),
         (lambda each: each.replace_line(3), "the inclusion proof has the wrong length"),
         (lambda each: each.replace_line(9, "12"), "does not match the checkpoint of 12 entries"),

@@ -66,12 +66,9 @@ def test_a_verifier_is_read_as_it_was_written() -> None:
     assert VERIFIER.text.startswith(f"{ORIGIN}+")
 
 
-def test_each_log_has_a_name_of_its_own_without_the_scheme() -> None:
-    assert log_origin("https://barograph.example", "rates-desk", "versions") == ORIGIN
-    assert log_origin("https://barograph.example", "rates-desk", "events") == f"{ORIGIN}/events"
-    assert log_origin("http://[::1]:80/x", "rates-desk", "versions") == (
-        "[::1]:80/x/history/rates-desk"
-    )
+def test_log_is_named_by_the_address_without_the_scheme() -> None:
+    assert log_origin("https://barograph.example") == "barograph.example/history/events"
+    assert log_origin("http://[::1]:80/x", "ab12") == "[::1]:80/x/history-ab12/events"
 
 
 def test_no_character_of_a_checkpoint_can_be_changed() -> None:

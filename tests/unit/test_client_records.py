@@ -3,7 +3,6 @@
 import json
 import sys
 import tomllib
-from dataclasses import fields
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -11,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import fields
 
 from barograph.events.documents import EventList, EventRecord
 from barograph.markets.cross_documents import (
@@ -183,10 +183,10 @@ def test_a_body_of_another_schema_is_not_read(answer: type[Any], name: str) -> N
 def test_records_have_the_members_of_the_bodies(record: type[Any], body: type[Any]) -> None:
     """The client imports nothing from the service, so here they are held together."""
     schema = body.model_json_schema(mode="serialization", by_alias=True)
-    assert set(schema["properties"]) == {each.name for each in fields(record)}
+    assert set(schema["properties"]) == {field.encode_name for field in fields(record)}
 
 
 def test_a_point_has_the_members_of_every_measure() -> None:
     measures = [*MARKET_SERIES.values(), *macro_series(Settings()).values()]
     members = {name for rules in measures for name in rules.members}
-    assert members == {each.name for each in fields(records.Point)}
+    assert members == {field.name for field in fields(records.Point)}

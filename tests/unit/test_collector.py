@@ -191,13 +191,16 @@ class World:
     """A clock, a database, an exchange and any number of collectors."""
 
     def __init__(self, folder: Path, **settings: Any) -> None:
-        calm = {"long_accounts_calls_per_second": 0.2, "poll_seconds": POLL, "lease_seconds": 60}
-        self.settings = Settings.model_validate({"data": folder, **calm, **settings})
+        self._times = {
+            "lease_seconds": settings.pop("lease_seconds", 60),
+            "share_seconds": settings.pop("share_seconds", 5),
+        }
+        self.settings = Settings.model_validate({"data": folder, "poll_seconds": POLL, **settings})
         self.clock = HandClock()
         self.database = PluggedDatabase(SQLiteDatabase(self.settings.database_path))
         self.exchanges = [ScriptedExchange(self.clock, each) for each in self.settings.venue_names]
         self.exchange = self.exchanges[0]
-        self.rival = collector_lease(self.settings, self.database, self.clock)
+        self.rival = collector_lease(self.database, self.clock, self._times["lease_seconds"])
         self._running: list[asyncio.Task[None]] = []
 
     async def start(self, mail: MailSender | None = None) -> tuple[Sleepers, "asyncio.Task[None]"]:
@@ -208,7 +211,13 @@ class World:
         if mail is not None:
             jobs.append(MailJob(self.database, mail, clock=self.clock, sleep=sleep))
         collector = Collector(
-            self.settings, ports, self.database, clock=self.clock, sleep=sleep, jobs=jobs
+            self.settings,
+            ports,
+            self.database,
+            clock=self.clock,
+            sleep=sleep,
+            jobs=jobs,
+            **self._times,
         )
         running = asyncio.create_task(collector.run())
         self._running.append(running)
@@ -359,7 +368,7 @@ def test_shares_are_sampled_one_after_the_other_with_the_majors_first(play: Play
         names = ["BTCUSDT", "ETHUSDT", "SOLUSDT", "1000PEPEUSDT", "NEWUSDT"]
         assert sampled == [*names, "BTCUSDT"]
 
-    play(scenario, long_accounts_calls_per_second=1, poll_seconds=3)
+    play(scenario, share_seconds=1, poll_seconds=3)
 
 
 def test_a_failing_exchange_is_published_as_health_and_nothing_else_changes(play: Play) -> None:
@@ -481,7 +490,7 @@ SLOW = {
     "poll_seconds": 59,
     "feed_max_age_seconds": 70,
     "lease_seconds": 300,
-    "long_accounts_calls_per_second": 0.001,
+    "share_seconds": 1000,
 }
 
 

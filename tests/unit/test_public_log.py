@@ -1,11 +1,11 @@
-"""Logs that are followed as they grow give the roots and proofs of the whole list."""
+"""A log that is followed as it grows gives the roots and proofs of all its entries."""
 
 import asyncio
 from hashlib import sha256
+from typing import Any
 
 import pytest
 
-from barograph.history.digest import GENESIS
 from barograph.history.merkle import (
     TreeHead,
     consistency_proof,
@@ -13,35 +13,35 @@ from barograph.history.merkle import (
     is_consistent,
     tree_root,
 )
-from barograph.history.public_log import BLOCK, HistoryRewritten, PublicLog, chained_digests
-from barograph.history.reader import ChainLink
-from barograph.history.records import DigestRow
+from barograph.history.public_log import BLOCK, LogTree
+from barograph.history.reader import HistoryRewritten
 
-DIGESTS = [sha256(str(number).encode()).hexdigest() for number in range(3 * BLOCK + 7)]
+TEXTS = [
+    f'{{"at":"1970-01-01T00:00:00.000Z","id":{number},"type":"t"}}'
+    for number in range(1, 3 * BLOCK + 8)
+]
+DIGESTS = [sha256(text.encode()).hexdigest() for text in TEXTS]
 SIZES = [1, 2, 7, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK, 2 * BLOCK + 100, len(DIGESTS)]
 
 
 class Listed:
-    """A list of digests that counts how many were read."""
+    """Events that count how many were read."""
 
     def __init__(self, size: int) -> None:
         self.digests = DIGESTS[:size]
         self.read = 0
 
-    async def __call__(self, after: int, limit: int) -> list[DigestRow]:
-        found = self.digests[after : after + limit]
-        self.read += len(found)
-        return [DigestRow(after + 1 + place, digest, 0) for place, digest in enumerate(found)]
-
-    async def new(self, newest: str, after: int, limit: int) -> list[str]:
-        found = [each.digest for each in await self(after, limit)]
-        before = [self.digests[after - 1] if after else GENESIS, *found]
-        links = [ChainLink(*each) for each in zip(before, found, strict=False)]
-        return chained_digests(newest, links)
+    async def fetch(self, sql: str, after: int, limit: int) -> list[Any]:
+        digests = self.digests[after : after + limit]
+        self.read += len(digests)
+        rows = enumerate(digests, after + 1)
+        if "body" in sql:
+            return [(number, own, TEXTS[DIGESTS.index(own)], "", "t", 0) for number, own in rows]
+        return [(number, own, 0) for number, own in rows]
 
 
-def log_of(listed: Listed) -> PublicLog:
-    return PublicLog(listed, listed.new)
+def log_of(listed: Any) -> LogTree:
+    return LogTree(listed)
 
 
 @pytest.mark.parametrize("size", [0, *SIZES])
@@ -100,7 +100,7 @@ def test_a_list_that_was_cut_or_rewritten_gets_no_new_head(kept: int) -> None:
     asyncio.run(log.head())
 
     listed.digests = [*DIGESTS[:kept], *DIGESTS[100 : 110 if kept else 100]]
-    with pytest.raises(HistoryRewritten, match="digest 10 contradicts a signed checkpoint"):
+    with pytest.raises(HistoryRewritten, match="entry 10 contradicts a signed checkpoint"):
         asyncio.run(log.head())
 
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from barograph import __version__
 from barograph.errors import ConfigurationError
-from barograph.settings import IBIT_URL, PREFIX, Settings
+from barograph.settings import IBIT_URL, PREFIX, REMOVED, Settings
 from barograph.upstream.facilitator import SETTLE_SECONDS
 
 NAMES = sorted(Settings.model_fields)
@@ -86,9 +86,6 @@ some_settings: dict[str, SearchStrategy[Any]] = {
     "data": st.sampled_from(["data", "/srv/a folder", "../x"]),
     "log_level": st.sampled_from(["debug", "info", "warning", "error"]),
     "poll_seconds": st.floats(0.001, 20),
-    "long_accounts_max_age_seconds": st.floats(0.001, 1e9),
-    "liquidations_min_coverage_pct": st.floats(0, 100),
-    "minute_history_days": st.integers(2, 10_000),
     "exchange_source": st.text("abc é=,'\"", min_size=1),
 }
 
@@ -121,6 +118,34 @@ def test_an_unknown_name_is_refused_with_the_nearest_one(name: str, meant: str) 
     assert f"did you mean {meant}?" in said
 
 
+@pytest.mark.outcome(
+    "A setting that earlier versions had is set",
+    "The service starts and logs a warning with the value that is fixed now.",
+)
+def test_a_removed_setting_is_ignored_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    assert read(lease_seconds="60", workers="2") == read(workers="2")
+    assert caplog.messages == [
+        "BAROGRAPH_LEASE_SECONDS is no longer a setting: it is fixed at 15; remove it"
+    ]
+    assert "is not a setting" in refusal(lease_second="60")
+    assert not REMOVED.keys() & Settings.model_fields.keys()
+    assert len(Settings.model_fields) < 60
+
+
+@pytest.mark.parametrize(
+    ("rest", "stream"),
+    [
+        ("https://api.bybit.com", "wss://stream.bybit.com/v5/public/linear"),
+        ("https://api.bybit.nl", "wss://stream.bybit.com/v5/public/linear"),
+        ("https://api.manepa.jp", "wss://stream.manepa.jp/v5/public/linear"),
+        ("http://127.0.0.1:81", "ws://127.0.0.1:81/v5/public/linear"),
+    ],
+)
+def test_the_websocket_follows_the_regional_host(rest: str, stream: str) -> None:
+    assert read(exchange_rest_url=rest).exchange_stream_url == stream
+    assert Settings().binance_stream_url == "wss://fstream.binance.com/market/stream"
+
+
 def test_an_unknown_name_that_is_like_no_other_is_refused_without_a_guess() -> None:
     said = refusal(zzzzzzzz="1")
 
@@ -142,19 +167,11 @@ def test_an_unknown_name_that_is_like_no_other_is_refused_without_a_guess() -> N
         ("poll_seconds", "-1"),
         ("poll_seconds", "61"),
         ("feed_max_age_seconds", "0"),
-        ("signals_max_age_seconds", "60"),
-        ("briefs_max_age_seconds", "0.99"),
-        ("liquidations_min_coverage_pct", "101"),
-        ("lease_seconds", "0"),
-        ("stream_ping_seconds", "21"),
-        ("hour_history_days", "59"),
         ("base_url", "barograph.example"),
         ("base_url", "https://barograph.example/"),
         ("base_url", "ftp://barograph.example"),
         ("exchange_rest_url", ""),
         ("exchange_rest_url", "api.exchange.example"),
-        ("exchange_stream_url", "https://exchange.example"),
-        ("exchange_stream_url", ""),
         ("exchange_source", ""),
     ],
 )
@@ -200,22 +217,6 @@ def test_a_host_name_is_refused_because_the_server_binds_addresses() -> None:
 def test_a_bound_that_no_reading_could_meet_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="BAROGRAPH_FEED_MAX_AGE_SECONDS must be more"):
         Settings.from_environment({"BAROGRAPH_POLL_SECONDS": "27"})
-
-
-@pytest.mark.parametrize(("bound", "is_refused"), [("75", True), ("75.001", False)])
-def test_a_bound_that_signals_of_a_minute_could_not_meet_is_refused(
-    bound: str, is_refused: bool
-) -> None:
-    values = {"signals_max_age_seconds": bound, "poll_seconds": "5", "request_seconds": "10"}
-
-    if is_refused:
-        assert "BAROGRAPH_SIGNALS_MAX_AGE_SECONDS must be more" in refusal(**values)
-    else:
-        assert read(**values).signals_max_age_seconds == float(bound)
-
-
-def test_briefs_may_be_shown_for_a_second() -> None:
-    assert read(briefs_max_age_seconds="1").briefs_max_age_seconds == 1.0
 
 
 @pytest.mark.parametrize("address", ["http://x y", "http://x?z", "http://x#z", "http://", "x", "/"])
@@ -345,15 +346,11 @@ def test_server_address_of_another_form_is_refused_without_its_password(url: str
     assert "hunter2" not in message
 
 
-def test_limits_in_memory_of_several_workers_name_what_they_can_share() -> None:
-    message = refusal(limits="memory", workers="2")
-
-    assert "BAROGRAPH_LIMITS=sqlite" in message
-    assert "BAROGRAPH_LIMITS_URL, a Valkey server" in message
-
-
-@pytest.mark.parametrize("limits", ["memory", "sqlite"])
-def test_two_places_for_rate_limits_are_refused(limits: str) -> None:
-    message = refusal(limits=limits, limits_url="redis://valkey.example")
-
-    assert f"BAROGRAPH_LIMITS={limits} and BAROGRAPH_LIMITS_URL contradict" in message
+@pytest.mark.parametrize(
+    ("given", "in_file"),
+    [({}, False), ({"workers": "2"}, True), ({"trusted_proxies": "127.0.0.1"}, True)],
+)
+def test_rate_limits_are_in_a_file_if_several_processes_may_share_them(
+    given: dict[str, str], in_file: bool
+) -> None:
+    assert read(**given).limits_use_file is in_file

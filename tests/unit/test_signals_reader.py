@@ -16,7 +16,7 @@ from barograph.kit.timestamps import DAY, SECOND
 from barograph.markets.view import PERPETUALS
 from barograph.settings import Settings
 from barograph.signals.methods import MACRO_METHODS, MARKET_METHODS, METHODS
-from barograph.signals.reader import UNKNOWN_MS, SignalsReader
+from barograph.signals.reader import MAX_AGE, UNKNOWN_MS, SignalsReader
 from barograph.signals.records import SIGNALS, Signal, Signals
 from support.clock import START, HandClock
 from support.databases import upgraded_database
@@ -25,7 +25,7 @@ from support.markets import reading
 SETTINGS = Settings.model_validate(
     {"base_url": "https://barograph.example", "exchange_source": "test venue"}
 )
-BOUND = int(SETTINGS.signals_max_age_seconds * SECOND)
+BOUND = MAX_AGE
 MARKET_BOUND = int(SETTINGS.feed_max_age_seconds * SECOND)
 KEYS = [each.key for each in METHODS]
 MARKET_KEYS = [each.key for each in MARKET_METHODS]

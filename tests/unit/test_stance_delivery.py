@@ -6,12 +6,12 @@ import pytest
 
 from barograph import NOTICE
 from barograph.history.digest import leg_document, read_version, version_document
-from barograph.history.proof import recompute_digest
 from barograph.history.records import Version, VersionEvent
 from barograph.kit.json import canonical
 from barograph.kit.timestamps import iso_timestamp
 from barograph.stances.documents import stance_body, state_of
 from barograph.stances.reader import recorded_stance
+from barograph_client.audit.stance import stance_digest
 from support.stances import STANCE_MEMBERS, proposal
 
 PROPOSED = proposal()
@@ -80,7 +80,7 @@ def test_why_it_was_withdrawn_by_whom_and_the_salt_of_that_are_not_delivered() -
 def test_digest_can_be_recomputed_from_the_body() -> None:
     body = stance_body(recorded_stance(RECORDED, None), RECORDED.issued_at)
 
-    recomputed = recompute_digest(body, RECORDED.sequence, RECORDED.previous_digest)
+    recomputed = stance_digest(body, RECORDED.sequence, RECORDED.previous_digest).hex()
     assert recomputed == body["history_digest"] == RECORDED.history_digest
 
 

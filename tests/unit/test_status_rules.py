@@ -27,7 +27,6 @@ from barograph.status.rules import (
 from barograph.terms.sources import Unconfirmed
 from support.clock import START
 from support.markets import BTC, ETH, SOL, reading, shares
-from support.service import CHECKS
 
 LIMITS = freshness_limits(Settings.model_validate({}))
 NOW = START + 2_000
@@ -336,7 +335,7 @@ def test_a_first_connection_that_is_never_heard_from_is_a_failure(
 
 
 def test_unconfirmed_source_is_not_configured_and_no_failure() -> None:
-    unconfirmed = Unconfirmed({"hyperliquid": None, "treasury": None, "selling": None})
+    unconfirmed = Unconfirmed(("hyperliquid", "treasury", "selling"))
     others = {"hyperliquid": StandbyVenue(None, None, None)}
     status = assess(WELL._replace(unconfirmed=unconfirmed, payments=None, others=others))
     checks = {each.name: each for each in status.checks}
@@ -346,29 +345,17 @@ def test_unconfirmed_source_is_not_configured_and_no_failure() -> None:
     assert checks["payments"].status == "not_configured"
     for name in ("hyperliquid", "treasury"):
         assert checks[name].status == "not_configured"
-        assert f"`barograph terms accept {name}`" in checks[name].detail
-    assert "`barograph terms accept selling`" in checks["payments"].detail
+        assert f"add {name} to BAROGRAPH_ACCEPT_TERMS" in checks[name].detail
+    assert "add selling to BAROGRAPH_ACCEPT_TERMS" in checks["payments"].detail
 
 
 def test_flows_whose_terms_are_not_confirmed_have_a_source() -> None:
     stances = Stances(NOW, (), {}, waiting={"btc-etf-stance": NO_SOURCE})
-    inputs = WELL._replace(stances=stances, unconfirmed=Unconfirmed({"ishares": None}))
+    inputs = WELL._replace(stances=stances, unconfirmed=Unconfirmed(("ishares",)))
     found = check(assess(inputs), "etf-flows")
 
     assert found.status == "not_configured"
     assert "terms are not confirmed" in found.detail
-
-
-def test_source_that_is_read_without_confirmation_for_now_says_until_when() -> None:
-    unconfirmed = Unconfirmed({"bybit": NOW + HOUR, "nyfed": NOW + HOUR, "ishares": None})
-    status = assess(WELL._replace(unconfirmed=unconfirmed))
-    checks = {each.name: each for each in status.checks}
-
-    assert status.status == "ok"
-    for name in ("exchange", "daily-figures"):
-        assert checks[name].status == "ok"
-        assert f"starts after {iso_timestamp(NOW + HOUR)} need" in checks[name].detail
-    assert [*checks] == [*CHECKS, "ishares"]
 
 
 def test_a_venue_that_was_in_use_before_the_order_changed_needs_no_reason() -> None:

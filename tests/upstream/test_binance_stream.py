@@ -144,11 +144,13 @@ def listen(
     async def work() -> None:
         async with serve(behave, "127.0.0.1", 0, close_timeout=0.1) as server:
             port = next(iter(server.sockets)).getsockname()[1]
-            settings = Settings(
-                binance_stream_url=f"ws://127.0.0.1:{port}/market/stream",
-                stream_ping_seconds=ping_seconds,
+            exchange = BinanceExchange(
+                Settings(binance_rest_url=f"http://127.0.0.1:{port}"),
+                clock=lambda: now[0],
+                sleep=soon,
+                random=Random(1),
+                ping_seconds=ping_seconds,
             )
-            exchange = BinanceExchange(settings, clock=lambda: now[0], sleep=soon, random=Random(1))
             task = asyncio.create_task(exchange.listen(["BTCUSDT"], watcher))
             async with asyncio.timeout(30):
                 while not is_done(paths, watcher, now[0]):  # noqa: ASYNC110

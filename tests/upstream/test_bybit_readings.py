@@ -180,7 +180,7 @@ def test_a_list_without_classes_is_crypto_and_one_of_other_classes_is_refused() 
 
 
 def test_a_slow_line_starts_late_and_later_calls_have_their_usual_time() -> None:
-    venue = Venue(request_seconds=4)
+    venue = Venue()
     venue.seconds = {"instruments-info": 15, "tickers": 15}
 
     async def start() -> UpstreamError:

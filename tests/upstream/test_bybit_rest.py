@@ -52,17 +52,18 @@ def coded(code: int) -> httpx2.Response:
 class Bybit:
     """Bybit by stored replies: its answers can be replaced, and its clock and ours moved."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, **parts: Any) -> None:
         self.now = NOW
         self.pauses: list[float] = []
         self.asked: list[httpx2.Request] = []
         self.answers: dict[str, Answer] = {}
         self.exchange = BybitExchange(
-            Settings(**{"exchange_rest_url": "https://exchange.example", **settings}),
+            Settings(exchange_rest_url="https://exchange.example"),
             clock=lambda: self.now,
             transport=httpx2.MockTransport(self._answer),
             sleep=self._sleep,
             random=Random(1),
+            **parts,
         )
 
     def calls(self, endpoint: str) -> int:
@@ -292,7 +293,7 @@ def test_a_reply_without_end_is_cut_off() -> None:
                 sent += 1
                 yield b" " * 1024 * 1024
 
-    bybit = Bybit(request_seconds=30, feed_max_age_seconds=60)
+    bybit = Bybit(seconds=30)
     bybit.answers["account-ratio"] = lambda request: httpx2.Response(200, stream=Endless())
     [error] = run(bybit, bitcoin)
     assert type(error) is InvalidReply
@@ -340,7 +341,7 @@ def test_a_banned_reading_stops_every_call_and_a_banned_share_all_but_the_readin
 def test_after_a_ban_or_failures_one_call_tries_and_frees_the_others(
     answer: Callable[[], httpx2.Response], calls: int, seconds: float
 ) -> None:
-    bybit = Bybit(breaker_seconds=5)
+    bybit = Bybit()
     bybit.answers["account-ratio"] = lambda request: answer()
 
     async def later(exchange: BybitExchange) -> object:
@@ -395,7 +396,7 @@ def test_a_passing_failure_is_not_seen() -> None:
 
 
 def test_retries_stay_inside_the_budget() -> None:
-    bybit = Bybit(request_seconds=1)
+    bybit = Bybit(seconds=1)
 
     def slow(request: httpx2.Request) -> httpx2.Response:
         bybit.wait(0.5)
@@ -407,7 +408,7 @@ def test_retries_stay_inside_the_budget() -> None:
 
 
 def test_a_hanging_exchange_is_given_up_at_half_the_budget_and_tried_again() -> None:
-    bybit, hung = Bybit(request_seconds=0.06), []
+    bybit, hung = Bybit(seconds=0.06), []
 
     async def hang(request: httpx2.Request) -> httpx2.Response:
         hung.append(request)
@@ -430,7 +431,7 @@ def test_a_reply_that_comes_by_the_byte_is_given_up() -> None:
                 yield b" "
                 await asyncio.sleep(0.005)
 
-    bybit = Bybit(request_seconds=0.06)
+    bybit = Bybit(seconds=0.06)
 
     def drip(request: httpx2.Request) -> httpx2.Response:
         bybit.wait(0.06)

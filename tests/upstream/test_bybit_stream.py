@@ -155,10 +155,13 @@ async def listening(
 
     async with serve(server.handle, "127.0.0.1", 0, close_timeout=0.1) as running:
         port = next(iter(running.sockets)).getsockname()[1]
-        settings = Settings(
-            exchange_stream_url=f"ws://127.0.0.1:{port}", stream_ping_seconds=ping_seconds
+        exchange = BybitExchange(
+            Settings(exchange_rest_url=f"http://127.0.0.1:{port}"),
+            clock=clock,
+            sleep=soon,
+            random=Random(1),
+            ping_seconds=ping_seconds,
         )
-        exchange = BybitExchange(settings, clock=clock, sleep=soon, random=Random(1))
         task = asyncio.create_task(exchange.listen(contracts, watcher))
         try:
             yield Listening(server, watcher, pauses, exchange)

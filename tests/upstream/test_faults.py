@@ -181,8 +181,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
     a_few_at_once = asyncio.Semaphore(8)
 
     async def scenario(fault: str, folder: Path) -> tuple[str, Result]:
-        settings = {"stream_ping_seconds": 20} if fault == "stream-duplicates" else {}
-        async with a_few_at_once, running_stack(folder, **settings) as stack:
+        ping_seconds = 20 if fault == "stream-duplicates" else 0.3
+        async with a_few_at_once, running_stack(folder, ping_seconds) as stack:
             await stack.until_data(200)
             seen = await SCENARIOS[fault](stack, fault)
             return fault, Result(seen, stack.seen)

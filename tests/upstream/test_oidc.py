@@ -58,10 +58,10 @@ def _challenge(status: int, text: str) -> httpx2.Response:
 
 def judge(replies: Replies, said: dict[str, Any], **changes: Any) -> str:
     async def work() -> str:
-        fixed: dict[str, Any] = {"url": ISSUER, "identity": "oidc", "identity_seconds": 10}
+        fixed: dict[str, Any] = {"url": ISSUER, "identity": "oidc"}
         settings = identity_settings(**fixed | changes)
         network = httpx2.MockTransport(replies)
-        provider = identity_provider(settings, HandClock(), network, resolve_example)
+        provider = identity_provider(settings, HandClock(), network, resolve_example, seconds=10)
         try:
             return await outcome(provider, token(said))
         finally:
@@ -110,11 +110,10 @@ def test_the_audience_is_looked_up_where_the_settings_say(
 def test_a_confirmed_address_may_be_the_text_true_only_where_the_settings_say_so() -> None:
     replies = Replies()
     replies.userinfo["email_verified"] = "true"
-    asks: dict[str, Any] = {"identity_claims": "userinfo"}
-    assert judge(replies, said(), **asks) == "refused"
-    assert judge(replies, said(), **asks, identity_email_text=True) == SUBJECT
+    assert judge(replies, said(), identity_claims="userinfo") == "refused"
+    assert judge(replies, said(), identity_claims="userinfo-text") == SUBJECT
     replies.userinfo["email_verified"] = "false"
-    assert judge(replies, said(), **asks, identity_email_text=True) == "refused"
+    assert judge(replies, said(), identity_claims="userinfo-text") == "refused"
 
 
 @pytest.mark.parametrize(

@@ -81,11 +81,10 @@ def judge(issuer: Issuer, text: str, **changes: Any) -> str:
                 "url": issuer.url,
                 "identity": "oidc",
                 "identity_audience": AUDIENCE,
-                "identity_seconds": 10,
                 **changes,
             }
         )
-        provider = identity_provider(settings, system_clock)
+        provider = identity_provider(settings, system_clock, seconds=10)
         try:
             return await outcome(provider, text)
         finally:

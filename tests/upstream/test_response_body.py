@@ -30,8 +30,8 @@ async def no_sleep(seconds: float) -> None:
 
 
 def exchange(url: str) -> BybitExchange:
-    settings = Settings(exchange_rest_url=url, request_seconds=30, feed_max_age_seconds=60)
-    return BybitExchange(settings, clock=HandClock(), sleep=no_sleep)
+    settings = Settings(exchange_rest_url=url)
+    return BybitExchange(settings, clock=HandClock(), sleep=no_sleep, seconds=30)
 
 
 class Client(NamedTuple):

@@ -143,7 +143,8 @@ def run(scenario: Callable[[Client], Awaitable[None]]) -> None:
             httpx2.AsyncClient(base_url=address.url, trust_env=False, timeout=PATIENCE) as http,
         ):
             exchange = BinanceExchange(
-                Settings(binance_rest_url=address.url, request_seconds=2),
+                Settings(binance_rest_url=address.url),
+                seconds=2,
                 clock=lambda: clock[0],
                 sleep=lambda _: asyncio.sleep(0),
             )

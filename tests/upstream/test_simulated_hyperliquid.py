@@ -46,8 +46,8 @@ class Running:
     """A venue with a client of its own and our adapter."""
 
     def __init__(self, url: str, faults: HyperliquidFaults, clock: Clock) -> None:
-        settings = Settings.model_validate({"hyperliquid_url": url, "request_seconds": 2})
-        self.exchange = HyperliquidExchange(settings, clock=clock, sleep=self._sleep)
+        settings = Settings(hyperliquid_url=url)
+        self.exchange = HyperliquidExchange(settings, clock=clock, sleep=self._sleep, seconds=2)
         self.faults = faults
         self.clock = clock
         self.http = httpx2.AsyncClient(base_url=url, trust_env=False)

@@ -73,7 +73,7 @@ EXCHANGES = [
 
 @asynccontextmanager
 async def simulated(data: Path, faults: WitnessFaults) -> AsyncIterator[str]:
-    server = WitnessServer(data, lambda: [verifier_of(KEY, ORIGIN)], system_clock, faults)
+    server = WitnessServer(data, lambda: verifier_of(KEY, ORIGIN), system_clock, faults)
     async with server.running(HOST, 0) as port:
         yield f"http://{HOST}:{port}/{WITNESSES[0]}"
 

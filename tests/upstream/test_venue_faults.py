@@ -85,7 +85,7 @@ async def distort(stack: VenueStack, venue: str, fault: str) -> Seen:
 def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Seen]:
     async def of_venue(venue: str) -> dict[tuple[str, str], Seen]:
         found = {}
-        async with running_venues(tmp_path_factory.mktemp(venue), request_seconds=4) as stack:
+        async with running_venues(tmp_path_factory.mktemp(venue), seconds=4) as stack:
             for each in (e for e in (*SILENCING, *OTHERS) if e[0] == venue):
                 work = silence if each in SILENCING else distort
                 found[each] = await work(stack, *each)

@@ -78,7 +78,7 @@ def usdm(binance: BinanceAddress) -> Iterator[Any]:
 
 
 def settings(address: BinanceAddress) -> Settings:
-    return Settings(binance_rest_url=address.url, binance_stream_url=address.stream_url)
+    return Settings(binance_rest_url=address.url)
 
 
 async def read_binance(address: BinanceAddress) -> list[Perpetual]:

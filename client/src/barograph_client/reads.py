@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import httpx2
 
 from barograph_client.calls import Call
-from barograph_client.decode import decode_json, record
+from barograph_client.decode import Record, decode_json
 from barograph_client.errors import (
     BY_STATUS,
     InvalidAnswer,
@@ -131,8 +131,7 @@ class _Kept(NamedTuple):
     answer: Any
 
 
-@record
-class _ErrorBody:
+class _ErrorBody(Record):
     error: str
     message: str | None = None
 

@@ -4,31 +4,15 @@ Zero is a number. None means that the service doesn't know, or didn't send the m
 members are ignored, so that an older client can read a newer service.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from barograph_client.decode import Constraint, Milliseconds, Timestamp, record
+from msgspec import Meta, field
 
-_LONGEST_LEG_ID = 200
-_HIGHEST_REVISION = 2**31 - 1
-_DIGEST = re.compile("[0-9a-f]{64}")
+from barograph_client.decode import Milliseconds, Record, Timestamp
 
 
-def _is_leg_id(text: str) -> bool:
-    return 1 <= len(text) <= _LONGEST_LEG_ID
-
-
-def _is_revision(number: int) -> bool:
-    return 1 <= number <= _HIGHEST_REVISION
-
-
-def _is_digest(text: str) -> bool:
-    return _DIGEST.fullmatch(text) is not None
-
-
-@record
-class Endpoint:
+class Endpoint(Record):
     """One free endpoint."""
 
     method: str
@@ -36,8 +20,7 @@ class Endpoint:
     description: str
 
 
-@record
-class IndexEndpoints:
+class IndexEndpoints(Record):
     """The free endpoints under `/api/agent`."""
 
     briefs: Endpoint
@@ -47,8 +30,7 @@ class IndexEndpoints:
     guides: Endpoint
 
 
-@record
-class Index:
+class Index(Record):
     """The list of free endpoints."""
 
     name: str
@@ -59,8 +41,7 @@ class Index:
     notice: str
 
 
-@record
-class Brief:
+class Brief(Record):
     """One brief."""
 
     headline: str
@@ -71,8 +52,7 @@ class Brief:
     publishedAt: Timestamp
 
 
-@record
-class Briefs:
+class Briefs(Record):
     """The newest briefs, newest first."""
 
     source: str
@@ -81,8 +61,7 @@ class Briefs:
     briefs: tuple[Brief, ...]
 
 
-@record
-class Derivatives:
+class Derivatives(Record):
     """One perpetual. When `available` is false every number is None."""
 
     source: str
@@ -96,8 +75,7 @@ class Derivatives:
     longAccountPct: float | None = None
 
 
-@record
-class Asset:
+class Asset(Record):
     """One of BTC, ETH and SOL. When `available` is false every number is None."""
 
     symbol: str
@@ -110,8 +88,7 @@ class Asset:
     """Sent in the market state only."""
 
 
-@record
-class Market:
+class Market(Record):
     """The funding and price snapshot."""
 
     source: str
@@ -119,8 +96,7 @@ class Market:
     assets: tuple[Asset, ...]
 
 
-@record
-class Liq24h:
+class Liq24h(Record):
     """Liquidations of one venue in the last 24 hours; None if we watched too little of them."""
 
     available: bool
@@ -129,8 +105,7 @@ class Liq24h:
     topAsset: str | None = None
 
 
-@record
-class Regime:
+class Regime(Record):
     """The market regime and what it is based on."""
 
     label: str
@@ -138,8 +113,7 @@ class Regime:
     note: str
 
 
-@record
-class MarketState:
+class MarketState(Record):
     """The market at `as_of`."""
 
     as_of: Timestamp
@@ -151,8 +125,7 @@ class MarketState:
     regime: Regime
 
 
-@record
-class Guide:
+class Guide(Record):
     """One paid guide."""
 
     slug: str
@@ -164,8 +137,7 @@ class Guide:
     url: str
 
 
-@record
-class Guides:
+class Guides(Record):
     """The whole catalog."""
 
     source: str
@@ -174,8 +146,7 @@ class Guides:
     guides: tuple[Guide, ...]
 
 
-@record
-class Signal:
+class Signal(Record):
     """One regime signal; its label is `unknown` if its input is stale."""
 
     key: str
@@ -185,8 +156,7 @@ class Signal:
     url: str
 
 
-@record
-class Signals:
+class Signals(Record):
     """Every signal."""
 
     ok: bool
@@ -198,8 +168,7 @@ class Signals:
     docs: str
 
 
-@record
-class FeedStatus:
+class FeedStatus(Record):
     """The market feed; while it is `down`, market reads answer 502."""
 
     status: str
@@ -210,8 +179,7 @@ class FeedStatus:
     liquidation_coverage_pct: float | None = None
 
 
-@record
-class ApiStatus:
+class ApiStatus(Record):
     """The API itself."""
 
     status: str
@@ -220,8 +188,7 @@ class ApiStatus:
     uptime_seconds: float
 
 
-@record
-class Check:
+class Check(Record):
     """The state of one part: a state of `Status`, `not_configured` or `warming_up`."""
 
     name: str
@@ -229,8 +196,7 @@ class Check:
     detail: str
 
 
-@record
-class Status:
+class Status(Record):
     """The state of the service: `ok`, `degraded` or `down` (no market feed, or no database)."""
 
     status: str
@@ -241,18 +207,16 @@ class Status:
     notice: str
 
 
-@record
-class Reference:
+class Reference(Record):
     """What a caller keeps of a recorded version, exactly as received."""
 
-    leg_id: Annotated[str, Constraint(_is_leg_id)]
-    revision: Annotated[int, Constraint(_is_revision)]
-    history_digest: Annotated[str, Constraint(_is_digest)]
+    leg_id: Annotated[str, Meta(min_length=1, max_length=200)]
+    revision: Annotated[int, Meta(ge=1, le=2**31 - 1)]
+    history_digest: Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
     issued_at: str
 
 
-@record
-class TapeEntry:
+class TapeEntry(Record):
     """The newest stance of a kind; only a durable one has a reference."""
 
     kind: str
@@ -265,15 +229,13 @@ class TapeEntry:
     history_digest: str | None = None
 
 
-@record
-class Tape:
+class Tape(Record):
     """The newest stance of each kind."""
 
     stance_tape: tuple[TapeEntry, ...]
 
 
-@record
-class FeedNow:
+class FeedNow(Record):
     """The feed; market and briefs are None while there is no fresh data."""
 
     as_of: Timestamp
@@ -283,8 +245,7 @@ class FeedNow:
     briefs: tuple[Brief, ...] | None = None
 
 
-@record
-class Decision:
+class Decision(Record):
     """A recorded decision."""
 
     label: str
@@ -295,8 +256,7 @@ class Decision:
     by: str
 
 
-@record
-class Evidence:
+class Evidence(Record):
     """The evidence of a stance; its digest is not the `history_digest`."""
 
     digest: str
@@ -305,8 +265,7 @@ class Evidence:
     inputs: Mapping[str, Any]
 
 
-@record
-class Leg:
+class Leg(Record):
     """One period of one kind."""
 
     period: Mapping[str, str]
@@ -317,8 +276,7 @@ class Leg:
     evidence: Evidence
 
 
-@record
-class StanceEvent:
+class StanceEvent(Record):
     """An event in the life of a stance."""
 
     type: str
@@ -326,8 +284,7 @@ class StanceEvent:
     evidence_digest: str | None = None
 
 
-@record
-class Stance:
+class Stance(Record):
     """A delivered stance."""
 
     schema: Literal["stance-v1"]
@@ -345,8 +302,7 @@ class Stance:
     salt: str | None = None
 
 
-@record
-class NumericChange:
+class NumericChange(Record):
     """A level whose value differs; None where it is absent."""
 
     path: str
@@ -358,8 +314,7 @@ class NumericChange:
     delta: float | None = None
 
 
-@record
-class Condition:
+class Condition(Record):
     """A condition of the later version, evaluated on both; None if that is unknown."""
 
     text: str
@@ -367,24 +322,21 @@ class Condition:
     met_after: bool | None = None
 
 
-@record
-class RecordedDecisions:
+class RecordedDecisions(Record):
     """Both decisions, as context."""
 
     before: Decision
     after: Decision
 
 
-@record
-class Presence:
+class Presence(Record):
     """Paths that only one of the two recorded inputs has; never their values."""
 
     added: tuple[str, ...]
     absent_in_after: tuple[str, ...]
 
 
-@record
-class Assessment:
+class Assessment(Record):
     """What changed, or why the comparison abstained."""
 
     status: str
@@ -399,8 +351,7 @@ class Assessment:
     """None doesn't mean that nothing changed."""
 
 
-@record
-class Comparison:
+class Comparison(Record):
     """The latest two recorded versions of one kind, compared."""
 
     schema: Literal["feed-material-change-v1"]
@@ -412,8 +363,7 @@ class Comparison:
     notice: str
 
 
-@record
-class ListPage:
+class ListPage(Record):
     """One page of a list."""
 
     as_of: Timestamp
@@ -425,16 +375,14 @@ class ListPage:
     """The address of the next page; None on the last one."""
 
 
-@record
-class Span:
+class Span(Record):
     """A span of time; `from_` is the service's `from`."""
 
-    from_: Timestamp
+    from_: Timestamp = field(name="from")
     to: Timestamp
 
 
-@record
-class Liquidations24h:
+class Liquidations24h(Record):
     """Liquidations of one perpetual in the last 24 hours; None if coverage was too low."""
 
     available: bool
@@ -444,8 +392,7 @@ class Liquidations24h:
     as_of: Timestamp | None = None
 
 
-@record
-class Perpetual:
+class Perpetual(Record):
     """One perpetual; None for every number that is unknown."""
 
     symbol: str
@@ -479,23 +426,20 @@ class Perpetual:
     liquidations24h: Liquidations24h | None = None
 
 
-@record
 class Perpetuals(ListPage):
     """Every perpetual of a venue."""
 
     perpetuals: tuple[Perpetual, ...]
 
 
-@record
-class MissingVenue:
+class MissingVenue(Record):
     """A venue without which a total is None."""
 
     venue: str
     reason: str
 
 
-@record
-class FundingSpread:
+class FundingSpread(Record):
     """The widest difference of funding between two venues."""
 
     highest: str
@@ -503,8 +447,7 @@ class FundingSpread:
     pct8h: float
 
 
-@record
-class CrossLiquidations:
+class CrossLiquidations(Record):
     """Liquidations of a coin at one venue in 24 hours; only those of `all` add up."""
 
     completeness: str
@@ -514,8 +457,7 @@ class CrossLiquidations:
     as_of: Timestamp | None = None
 
 
-@record
-class CrossVenue:
+class CrossVenue(Record):
     """A coin at one venue. The members after `weightPct` are sent with a single coin only."""
 
     venue: str
@@ -541,8 +483,7 @@ class CrossVenue:
     liquidations24h: CrossLiquidations | None = None
 
 
-@record
-class CrossCoin:
+class CrossCoin(Record):
     """A coin at every venue. `as_of` to `notice` are sent with a single coin only."""
 
     coin: str
@@ -561,15 +502,13 @@ class CrossCoin:
     liquidations24hAtLeastUsd: float | None = None
 
 
-@record
 class Cross(ListPage):
     """Every coin: BTC, ETH and SOL, then the others, the largest open interest first."""
 
     cross: tuple[CrossCoin, ...]
 
 
-@record
-class VenueDispute:
+class VenueDispute(Record):
     """A measure that contradicts the other venues."""
 
     measure: str
@@ -577,8 +516,7 @@ class VenueDispute:
     why: str
 
 
-@record
-class VenueTerms:
+class VenueTerms(Record):
     """The terms of a venue, and whether the operator has confirmed them."""
 
     url: str
@@ -587,8 +525,7 @@ class VenueTerms:
     confirmed: bool | None = None
 
 
-@record
-class Venue:
+class Venue(Record):
     """A configured venue: what it publishes, and its health."""
 
     venue: str
@@ -615,15 +552,13 @@ class Venue:
     terms: VenueTerms | None = None
 
 
-@record
 class Venues(ListPage):
     """The configured venues, the primary first."""
 
     venues: tuple[Venue, ...]
 
 
-@record
-class Point:
+class Point(Record):
     """One point of a series. The members after `watched` depend on the measure."""
 
     at: Timestamp
@@ -640,7 +575,6 @@ class Point:
     observed_at: Timestamp | None = None
 
 
-@record
 class SeriesPage(ListPage):
     """Points of a series, oldest first."""
 
@@ -652,8 +586,7 @@ class SeriesPage(ListPage):
     interval_seconds: int | None = None
 
 
-@record
-class Liquidation:
+class Liquidation(Record):
     """One liquidation; `side` is that of the position."""
 
     at: Timestamp
@@ -667,7 +600,6 @@ class Liquidation:
     usd: float
 
 
-@record
 class LiquidationPage(ListPage):
     """Liquidations, oldest first, and the times of the page that the service covered."""
 
@@ -677,8 +609,7 @@ class LiquidationPage(ListPage):
     """Which liquidations the venue publishes; only `all` adds up to a total."""
 
 
-@record
-class LiquidationFile:
+class LiquidationFile(Record):
     """The liquidations of one UTC day; the file never changes."""
 
     day: Timestamp
@@ -690,7 +621,6 @@ class LiquidationFile:
     watched_pct: float
 
 
-@record
 class LiquidationFiles(ListPage):
     """Every daily file of a venue, oldest first."""
 
@@ -698,8 +628,7 @@ class LiquidationFiles(ListPage):
     files: tuple[LiquidationFile, ...]
 
 
-@record
-class LogEvent:
+class LogEvent(Record):
     """Something that changed. The members after `notice` depend on the type."""
 
     id: int
@@ -735,7 +664,6 @@ class LogEvent:
     removed: str | None = None
 
 
-@record
 class EventPage(ListPage):
     """Events, oldest first; `last_id` is the newest one in the log."""
 
@@ -743,8 +671,7 @@ class EventPage(ListPage):
     events: tuple[LogEvent, ...]
 
 
-@record
-class Incident:
+class Incident(Record):
     """A time in which a part of the service was not ok."""
 
     name: str
@@ -757,8 +684,7 @@ class Incident:
     unwatched_seconds: float | None = None
 
 
-@record
-class CheckCount:
+class CheckCount(Record):
     """The minutes of an hour or a day in each condition."""
 
     at: Timestamp
@@ -767,8 +693,7 @@ class CheckCount:
     down: int
 
 
-@record
-class CheckHistory:
+class CheckHistory(Record):
     """The results of one check, oldest first."""
 
     name: str
@@ -776,7 +701,6 @@ class CheckHistory:
     days: tuple[CheckCount, ...]
 
 
-@record
 class IncidentPage(ListPage):
     """Incidents, newest first, and the results of each check."""
 
@@ -784,8 +708,7 @@ class IncidentPage(ListPage):
     checks: tuple[CheckHistory, ...]
 
 
-@record
-class RevealedStance:
+class RevealedStance(Record):
     """A stance that has become public, with everything that was hashed."""
 
     schema: Literal["stance-v1"]
@@ -803,7 +726,6 @@ class RevealedStance:
     withdrawal: Mapping[str, Any] | None
 
 
-@record
 class RevealedPage(ListPage):
     """The revealed stances of a kind, oldest first, and the announced terms."""
 

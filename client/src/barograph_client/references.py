@@ -1,7 +1,6 @@
 """The file in which a subscriber keeps references, replaced atomically under a lock."""
 
 import fcntl
-import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
@@ -9,7 +8,9 @@ from pathlib import Path
 from tempfile import mkstemp
 from typing import BinaryIO
 
-from barograph_client.decode import convert, to_builtins
+import msgspec
+
+from barograph_client.decode import decode_json
 from barograph_client.errors import ReferencesUnusable
 from barograph_client.records import Reference
 
@@ -27,13 +28,12 @@ class ReferenceFile:
             ReferencesUnusable: the file can't be read, or is not a file of references.
         """
         try:
-            kept = json.loads(self.path.read_bytes())
-            return {kind: convert(Reference, each) for kind, each in kept.items()}
+            return decode_json(dict[str, Reference], self.path.read_bytes())
         except FileNotFoundError:
             return {}
         except OSError as error:
             raise ReferencesUnusable(f"{self.path} can't be read ({error.strerror})") from error
-        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        except ValueError as error:
             raise ReferencesUnusable(
                 f"{self.path} is not a file of references: move it away to start again"
             ) from error
@@ -60,7 +60,7 @@ class ReferenceFile:
             raise _not_writable(self.path, error) from error
         try:
             merged = {**self.read(), **changed}
-            written = _written(self.path, _encoded(merged))
+            written = _written(self.path, msgspec.json.encode(merged) + b"\n")
         except OSError as error:
             lock.close()
             raise _not_writable(self.path, error) from error
@@ -108,10 +108,6 @@ def _locked(path: Path) -> BinaryIO:
         lock.close()
         raise
     return lock
-
-
-def _encoded(references: Mapping[str, Reference]) -> bytes:
-    return json.dumps(to_builtins(references)).encode() + b"\n"
 
 
 def _written(path: Path, content: bytes) -> Path:

@@ -5,64 +5,49 @@ A subscriber never pays and never looks for older references.
 
 import asyncio
 from collections.abc import Collection, Mapping
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from barograph_client.calls import feed_now, material_change
 from barograph_client.clients import AsyncBarograph, Barograph
-from barograph_client.decode import convert, record, to_builtins
+from barograph_client.decode import Record, convert, to_builtins
 from barograph_client.errors import ClientError, InvalidAnswer, NoPair, Refused
 from barograph_client.reads import Reader, Steps
 from barograph_client.records import Comparison, FeedNow, Reference, TapeEntry
 from barograph_client.references import PreparedFile, ReferenceFile
 
 
-@record
-class Kept:
+class Kept(Record, tag_field="event", tag="kept"):
     """The first version of a kind; there is nothing to compare it with yet."""
-
-    event: ClassVar = "kept"
 
     kind: str
     reference: Reference
 
 
-@record
-class Skipped:
+class Skipped(Record, tag_field="event", tag="skipped"):
     """The stance is not on record, so the old reference stays."""
-
-    event: ClassVar = "skipped"
 
     kind: str
     leg_id: str
     revision: int
 
 
-@record
-class Compared:
+class Compared(Record, tag_field="event", tag="compared"):
     """The kept version compared with the new one, which is kept from now on."""
-
-    event: ClassVar = "compared"
 
     kind: str
     comparison: Comparison
 
 
-@record
-class NotComparable:
+class NotComparable(Record, tag_field="event", tag="not-comparable"):
     """The kept version and the new one are not the latest pair; the new one is kept now."""
-
-    event: ClassVar = "not-comparable"
 
     kind: str
     before: Reference
     after: Reference
 
 
-@record
-class Later:
+class Later(Record, tag_field="event", tag="later"):
     """The service gave no answer; the old reference stays and the next look retries."""
-
-    event: ClassVar = "later"
 
     message: str
     kind: str | None = None
@@ -73,11 +58,8 @@ class Later:
     """The status of the response; None if there was none."""
 
 
-@record
-class Stopped:
+class Stopped(Record, tag_field="event", tag="stopped"):
     """The credential doesn't give access to Feed; retrying won't help."""
-
-    event: ClassVar = "stopped"
 
     status: int
     code: str
@@ -242,7 +224,7 @@ def reference_of(entry: TapeEntry) -> Reference | None:
     if not entry.history_durable:
         return None
     try:
-        return convert(Reference, {**to_builtins(entry), "issued_at": str(entry.issued_at)})
+        return convert(Reference, to_builtins(entry))
     except ValueError:
         return None
 

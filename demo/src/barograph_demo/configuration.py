@@ -12,13 +12,11 @@ from barograph.entitlements.purchases import feed_requirements, stance_requireme
 from barograph.kit.clock import system_clock
 from barograph.payments.proof import wire_requirements
 from barograph.settings import Settings
-from barograph_demo.servers.binance_stream import COMBINED as BINANCE_STREAM_PATH
 from barograph_demo.servers.control import HOST
-from barograph_demo.servers.exchange import STREAM_PATH
 from barograph_demo.servers.facilitator import RPC_PATH
 from barograph_demo.servers.identity import API_KEY
 from barograph_demo.servers.macro_files import FUND_PATH
-from barograph_demo.servers.wallets import DECIMALS, NETWORK, PAY_TO, TOKEN, demo_proof
+from barograph_demo.servers.wallets import NETWORK, PAY_TO, TOKEN, demo_proof
 from barograph_demo.servers.witness import POLICY_FILE
 from barograph_demo.world.venues import BINANCE, HYPERLIQUID, VENUES
 
@@ -46,16 +44,9 @@ def demo_settings(
         data=data,
         log_level="warning",
         exchange_rest_url=f"http://{places['exchange']}",
-        exchange_stream_url=f"ws://{places['exchange']}{STREAM_PATH}",
         exchange_source="simulated exchange (demo data)",
         poll_seconds=2,
         feed_max_age_seconds=20,
-        long_accounts_calls_per_second=10,
-        stream_ping_seconds=5,
-        breaker_seconds=1,
-        liquidations_max_age_seconds=30,
-        briefs_max_age_seconds=20,
-        lease_seconds=4,  # so that a demo can restart at once after it was killed
         smtp_url=SecretStr(f"smtp://{places['mail']}"),
         mail_from="barograph@demo.example",
         security_contact="mailto:security@demo.example",
@@ -63,13 +54,10 @@ def demo_settings(
         treasury_url=macro_url,
         nyfed_url=macro_url,
         etf_url=f"{macro_url}{FUND_PATH}",
-        macro_source="simulated daily figures (demo data)",
-        macro_seconds=20,
         identity="supabase",
         identity_url=f"http://{places['identity']}",
         identity_api_key=SecretStr(API_KEY),
         identity_cache_seconds=0,  # so that a fault shows at once
-        webhooks_allow_local=True,
         reveal_after_days=7,
         **taken,
         **venue_settings(places),
@@ -84,7 +72,6 @@ def venue_settings(places: Mapping[str, str]) -> dict[str, Any]:
         settings["hyperliquid_url"] = f"http://{places[HYPERLIQUID]}"
     if BINANCE in places:
         settings["binance_rest_url"] = f"http://{places[BINANCE]}"
-        settings["binance_stream_url"] = f"ws://{places[BINANCE]}{BINANCE_STREAM_PATH}"
     return settings
 
 
@@ -95,9 +82,6 @@ def payment_settings(place: str) -> dict[str, Any]:
         "x402_chain_url": f"http://{place}{RPC_PATH}",
         "x402_network": NETWORK,
         "x402_asset": TOKEN.verifying_contract,
-        "x402_asset_name": TOKEN.name,
-        "x402_asset_version": TOKEN.version,
-        "x402_asset_decimals": DECIMALS,
         "x402_pay_to": PAY_TO,
     }
 

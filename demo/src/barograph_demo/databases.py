@@ -7,13 +7,13 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from barograph.cli.common import URLS, URLS_FILE
-from barograph.cli.databases import WORLD_FILE, database_kind, run_once, tables_in
+from barograph.cli.databases import database_kind, run_once, tables_in
 from barograph.collector.leader import collector_lease
 from barograph.history.ledger import HISTORY as RECORD
 from barograph.kit.clock import system_clock
 from barograph.kit.database import POSTGRESQL, Database, Transaction
 from barograph.kit.migrations import SERVICE, packaged_migrations
-from barograph.settings import Settings
+from barograph.settings import WORLD_FILE, Settings
 from barograph_demo.files import replace_file
 from barograph_demo.replay.replay import wait_until
 from barograph_demo.servers.witness import TREES_FILE
@@ -45,16 +45,23 @@ def store_urls(settings: Settings) -> None:
 def require_stopped(settings: Settings) -> None:
     """Refuse the PostgreSQL database of a demo that runs; a lock protects a data folder.
 
+    A demo in a folder can start at once after one that was killed.
+
     Raises:
         ConfigurationError: a demo runs there, in this folder or another one.
     """
     address = settings.database_address
-    if isinstance(address, str) and "leases" in tables_in(address):
+    if "leases" not in tables_in(address):
+        return
 
-        async def work(database: Database) -> None:
-            await wait_until(collector_lease(settings, database, system_clock).is_free, settings)
+    async def work(database: Database) -> None:
+        if isinstance(address, str):
+            await wait_until(collector_lease(database, system_clock).is_free)
 
-        run_once(address, work)
+        else:  # nobody uses the folder, so a lease is what a killed demo left behind
+            await database.write(lambda tx: tx.execute("UPDATE leases SET expires_at = 0"))
+
+    run_once(address, work)
 
 
 def start_over(settings: Settings) -> None:

@@ -30,7 +30,7 @@ from barograph.cli.common import (
 from barograph.cli.databases import require_kind
 from barograph.entitlements.store import FEED, RESERVE, Entitlements, Holder, Tier
 from barograph.errors import BarographError
-from barograph.history.checkpoint import ALL_LOGS, log_origin
+from barograph.history.checkpoint import log_origin
 from barograph.history.ledger import Ledger
 from barograph.history.records import KINDS, Leg, Proposal, Version
 from barograph.history.signing import load_history_key
@@ -182,15 +182,14 @@ async def run_world(
 
 
 def _witnesses(data: Path) -> WitnessServer:
-    logs = partial(_own_logs, read_settings(data=data))
-    return WitnessServer(data, logs, system_clock, WitnessFaults())
+    own_log = partial(_own_log, read_settings(data=data))
+    return WitnessServer(data, own_log, system_clock, WitnessFaults())
 
 
-def _own_logs(settings: Settings) -> list[Key]:
-    """The current names of the demo's logs, and their key: its witnesses know no others."""
+def _own_log(settings: Settings) -> Key:
+    """The current name of the demo's log, and its key: its witnesses know no other."""
     keys = stored_log_keys(settings)
-    names = [log_origin(settings.base_url, *log, keys.name_of(log)) for log in ALL_LOGS]
-    return [Key(name, LOG_KEY, keys.public_key or b"") for name in names]
+    return Key(log_origin(settings.base_url, keys.name), LOG_KEY, keys.public_key or b"")
 
 
 async def run_servers(data: Path, port: int) -> None:
@@ -202,10 +201,7 @@ async def run_servers(data: Path, port: int) -> None:
     places = {name: f"{HOST}:{number}" for name, number in ports.items()}
     (data / DEMO_FILE).write_text(json.dumps(places))
     settings = demo_settings(data, port, 1, ports)
-    used = settings.model_fields_set - {
-        *("host", "port", "workers", "data", "log_level"),
-        "webhooks_allow_local",  # only for a demo's own processes
-    }
+    used = settings.model_fields_set - {"host", "port", "workers", "data", "log_level"}
     for name, value in settings.to_environment().items():
         if name.removeprefix(PREFIX).lower() in used:
             click.echo(f'{name}="{value}"')

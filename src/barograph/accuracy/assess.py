@@ -33,6 +33,7 @@ from barograph.macro.records import US10Y
 from barograph.macro.store import etf_names
 from barograph.markets.outcomes import Points, SeriesPoint
 from barograph.markets.samples import SERIES_FOLDER
+from barograph.markets.store import HOUR_DAYS
 from barograph.markets.venues import source_of
 from barograph.series.query import SeriesQuery, series_query
 from barograph.series.reader import SeriesPage, read_page
@@ -168,7 +169,7 @@ async def _cases(
 def _addresses(settings: Settings, start: int, as_of: int) -> dict[str, tuple[str, dict[str, str]]]:
     """By metric, the measure and the parameters of the series that it is calculated from."""
     # A day after the retention begins, so that the address works for a day.
-    kept = max(start, as_of - (settings.hour_history_days - 2) * DAY)
+    kept = max(start, as_of - (HOUR_DAYS - 2) * DAY)
     market = {"symbol": "BTC", "venue": settings.venue_names[0]}
     first, last = iso_timestamp(start), iso_timestamp(as_of)
     days = {"from": first, "to": last, "as_of": last}

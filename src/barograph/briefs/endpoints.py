@@ -27,7 +27,7 @@ from barograph.kit.database import Database
 from barograph.kit.documents import Document, HotKey
 from barograph.kit.http import ApiRouter, DocumentResponse
 from barograph.kit.lists import READ_ERRORS, given_parameters
-from barograph.kit.timestamps import SECOND
+from barograph.kit.timestamps import MINUTE
 from barograph.kit.wire import Schema, operation, parameter
 from barograph.limits.render_queue import RenderedReads
 from barograph.markets.venues import source_of
@@ -38,11 +38,14 @@ NONE_YET = Briefs(())
 HOT_QUERIES = {b"": DEFAULT_BRIEFS, b"limit=15": DEFAULT_BRIEFS, b"limit=50": MAX_BRIEFS}
 
 
+MAX_AGE = MINUTE
+"""How long a worker that can't read the database keeps serving its copy of the briefs."""
+
+
 class BriefsReader:
     """Reads the newest briefs from the board, and renders each list once."""
 
     def __init__(self, settings: Settings) -> None:
-        self._limit = int(settings.briefs_max_age_seconds * SECOND)
         self._base_url = settings.base_url
         self._source = source_of(settings.venue_names[0], settings.exchange_source)
         self._of: Briefs | None = None
@@ -56,7 +59,7 @@ class BriefsReader:
                 ones.
         """
         polled = board.polled_at
-        if polled is None or not is_fresh(polled, self._limit, now):
+        if polled is None or not is_fresh(polled, MAX_AGE, now):
             raise RecordUnavailable
         return board.latest(BRIEFS) or NONE_YET
 
@@ -67,7 +70,7 @@ class BriefsReader:
 
     def known_until(self, board: Board) -> int:
         """Until when the current briefs may be shown if the board can't be polled any more."""
-        return 0 if board.polled_at is None else board.polled_at + self._limit
+        return 0 if board.polled_at is None else board.polled_at + MAX_AGE
 
     def hot_documents(self, board: Board, now: int) -> dict[HotKey, Document]:
         """The popular lists."""

@@ -21,6 +21,7 @@ from barograph.cli.common import data_option, json_option, read_demo_settings, r
 from barograph.cli.stances import end_verification, verify_record
 from barograph.cli.stances_signing import resume_record
 from barograph.cli.stances_text import verified_json, verified_text
+from barograph.errors import BarographError
 
 _folder = click.Path(file_okay=False, path_type=Path)
 
@@ -63,27 +64,25 @@ def backup(folder: Path, without_keys: bool, data: Path | None, as_json: bool) -
     "kept",
     multiple=True,
     type=click.File(encoding="utf-8", errors="replace"),
-    help="Compare the record with this kept checkpoint. If nothing is missing, sign again.",
+    help="The newest checkpoint that you kept. If nothing is missing, the log keeps its name.",
 )
-@click.option("--new-origin", is_flag=True, help="Sign again as a new log, with a new key.")
 @data_option
 @json_option
-def restore(
-    folder: Path, kept: Sequence[TextIO], new_origin: bool, data: Path | None, as_json: bool
-) -> None:
+def restore(folder: Path, kept: Sequence[TextIO], data: Path | None, as_json: bool) -> None:
     """Restore the backup in DIR to an empty data folder, or to empty PostgreSQL databases.
 
     Stop the service first. On PostgreSQL, use the owner's URLs. The command checks the backup,
-    upgrades its databases and verifies the record. If it is interrupted, run it again. The restored
-    service signs no checkpoint until you use --checkpoint, --new-origin or `stances resume`.
+    upgrades its databases and verifies the record. If it is interrupted, run it again.
+
+    A backup lacks what was logged after it. So the public log continues as a new origin, under a
+    new name, unless the newest checkpoint that was published proves that nothing is missing. Set
+    BAROGRAPH_BASE_URL to the address of the service, which is part of the name.
 
     \b
     Examples:
       barograph restore /var/backups/barograph/2027-01-31 --data /var/lib/barograph
       barograph restore /var/backups/barograph/2027-01-31 --checkpoint kept.json
     """
-    if kept and new_origin:
-        raise click.UsageError("give either --checkpoint or --new-origin")
     notes, settings = [file.read() for file in kept], read_demo_settings(data)
     manifest = restore_backup(settings, folder)
     verified = verify_record(settings)
@@ -97,12 +96,12 @@ def restore(
         if settings.database_url.get_secret_value():
             click.echo(_ON_SERVER)
     end_verification(*verified)
-    lines = [_HELD.format(data=settings.data)]
     try:
-        if notes or new_origin:
-            lines = resume_record(settings, notes)
-    finally:
-        click.echo("\n".join(lines), err=as_json)
+        lines = resume_record(settings, notes)
+    except BarographError:
+        click.echo(_HELD.format(data=settings.data), err=True)
+        raise
+    click.echo("\n".join(lines), err=as_json)
 
 
 def _json(manifest: Manifest, **more: object) -> str:
@@ -136,8 +135,5 @@ This is the state of {created_at}. Everything since then is lost:
 """
 _ON_SERVER = """Run deploy/postgresql-roles.sql again: it gives the run-time role its rights.
 """
-_HELD = """You can start the service, but it signs no checkpoint yet. Compare the record with the
-newest checkpoint that you kept:
-  barograph stances resume --checkpoint FILE --data {data}
-If you kept none, or if the record is behind it, give the record a new origin and a new key:
-  barograph stances resume --new-origin --data {data}"""
+_HELD = """You can start the service, but it signs no checkpoint until you complete this:
+  barograph stances resume --data {data}"""

@@ -30,7 +30,6 @@ from barograph.cli.common import UPGRADE_WAIT_MS, make_folder, progress_bar, rea
 from barograph.cli.databases import (
     DATABASE,
     HISTORY,
-    WORLD_FILE,
     has_database,
     kind_of_folder,
     run_once,
@@ -46,19 +45,17 @@ from barograph.cli.db_copy import (
 from barograph.cli.stances import verify_record
 from barograph.cli.stances_text import verified_text
 from barograph.errors import BarographError, ConfigurationError
-from barograph.history.checkpoint import ALL_LOGS
 from barograph.history.guards import wrong_guards
 from barograph.history.ledger import HISTORY as RECORD
 from barograph.history.origins import hold_signing
-from barograph.history.public_log import open_log
-from barograph.history.reader import HistoryReader
+from barograph.history.public_log import LogTree
 from barograph.history.signing import FILE_NAME as HISTORY_KEY_FILE
 from barograph.history.verify import BrokenRecord
 from barograph.keys.api_keys import PEPPER_FILE
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Database, Engine
 from barograph.kit.migrations import SERVICE, missing_migrations, packaged_migrations, upgrade
-from barograph.kit.opening import Address, open_database
+from barograph.kit.opening import Address
 from barograph.kit.operating_system import (
     OWNER_ONLY,
     is_exposed,
@@ -69,7 +66,7 @@ from barograph.kit.operating_system import (
 )
 from barograph.kit.sqlite import copy_sqlite_file
 from barograph.kit.timestamps import iso_timestamp
-from barograph.settings import PREFIX, Settings
+from barograph.settings import PREFIX, WORLD_FILE, Settings
 from barograph.terms.sources import Kind
 from barograph.webhooks.keys import FILE_NAME as WEBHOOK_KEY_FILE
 
@@ -80,7 +77,6 @@ SMALL_FILES = (*KEYS, WORLD_FILE)
 """What a data folder has besides its databases. Only a demo has a world file."""
 
 SmallFiles = dict[str, bytes]
-LogHead = dict[str, str | int]
 
 
 class BackupFile(msgspec.Struct, frozen=True):
@@ -88,6 +84,13 @@ class BackupFile(msgspec.Struct, frozen=True):
 
     bytes: int
     sha256: str
+
+
+class LogHead(msgspec.Struct, frozen=True):
+    """The size and root of the public log."""
+
+    size: int
+    root: str
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,7 +103,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     engine: Engine
     files: dict[str, BackupFile]
     rows: dict[str, Counts]
-    logs: list[LogHead]
+    log: LogHead | None = None
+    """None in the backup of a version that had several logs."""
 
     @property
     def size(self) -> str:
@@ -203,7 +207,7 @@ def _fill(settings: Settings, draft: Path, *, with_keys: bool) -> Manifest:
     verified = verify_record(copy)
     if isinstance(verified[0], BrokenRecord):
         raise BarographError(f"no backup was made: {verified_text(*verified)}")
-    heads = run_once(copy.history_path, partial(_read_heads, copy.database_path))
+    head = run_once(copy.database_path, lambda database: LogTree(database).head())
     if not with_keys:
         _blank_secrets(copy.database_path)
     rows = {SERVICE: _finish(copy.database_path), RECORD: _finish(copy.history_path)}
@@ -215,7 +219,7 @@ def _fill(settings: Settings, draft: Path, *, with_keys: bool) -> Manifest:
         engine="sqlite" if isinstance(settings.database_address, Path) else "postgresql",
         files={file.name: seal_file(file) for file in sorted(draft.iterdir())},
         rows=rows,
-        logs=heads,
+        log=LogHead(head.size, head.root.hex()),
     )
     write_once(draft / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
     return manifest
@@ -237,17 +241,6 @@ def _copy_database(address: Address, schema: str, file: Path) -> None:
             copy_sqlite_file(address, file, progress)
         else:
             asyncio.run(copy_to_file(address, schema, file, progress))
-
-
-async def _read_heads(service_file: Path, history: Database) -> list[LogHead]:
-    service, heads = open_database(service_file, create=False), list[LogHead]()
-    try:
-        for kind, log in ALL_LOGS:
-            head = await open_log(HistoryReader(history), service, (kind, log)).head()
-            heads.append({"kind": kind, "log": log, "size": head.size, "root": head.root.hex()})
-    finally:
-        await service.close()
-    return heads
 
 
 def _blank_secrets(file: Path) -> None:

@@ -38,8 +38,8 @@ def collect(data: Path | None, child: int | None) -> None:
     settings = read_settings(data=data)
     begin_service(settings, child)
     unconfirmed = prepare_databases(settings)
-    require_venue(settings.venue_names, unconfirmed, settings.data)
-    for name in unconfirmed.sources:
+    require_venue(settings.venue_names, unconfirmed)
+    for name in unconfirmed.names:
         if name != SELLING:  # the web side says so
             why = {"source": name, "why": unconfirmed.explain(name)}
             log.warning("terms are not confirmed", extra=why)

@@ -179,13 +179,13 @@ def begin_service(settings: Settings, child: int | None) -> None:
 
 
 def prepare_databases(settings: Settings) -> Unconfirmed:
-    """Upgrade both databases when a service starts, and store the confirmations in the settings."""
+    """Upgrade both databases when a service starts, and publish which sources are unconfirmed."""
     prepare_history(settings)
     upgrade_database(settings)
     run_on_database(settings, lambda database: take_stored_key(database, settings))
     return run_on_database(
         settings,
-        lambda database: database.write(lambda tx: start_with_terms(tx, settings, system_clock())),
+        lambda database: database.write(lambda tx: start_with_terms(tx, settings)),
     )
 
 
@@ -239,7 +239,7 @@ def published_snapshot(settings: Settings, feed: Feed[R]) -> R | None:
 
 
 def stored_log_keys(settings: Settings) -> LogKeys:
-    """The keys of the published logs, if the database exists and this version upgraded it."""
+    """The keys of the public log, if the database exists and this version upgraded it."""
     if "history_origin" not in tables_in(settings.database_address):
         return LogKeys()
     return read_once(settings.database_address, read_log_keys)
@@ -253,12 +253,12 @@ def refuse_second_history(settings: Settings) -> None:
 
 
 def _has_published(settings: Settings) -> bool:
-    address, signed = settings.database_address, "SELECT 1 FROM signed_heads LIMIT 1"
+    address = settings.database_address
     published = published_stances(settings)
     if published is not None and published.recorded:
         return True
-    has_heads = "signed_heads" in tables_in(address)
-    return has_heads and bool(read_once(address, lambda tx: tx.fetch(signed)))
+    logged = "SELECT 1 FROM events WHERE cause > 'stance.recorded/' AND cause < 'stance.recorded0'"
+    return "events" in tables_in(address) and bool(read_once(address, lambda tx: tx.fetch(logged)))
 
 
 def upgrade_history(settings: Settings) -> list[str]:

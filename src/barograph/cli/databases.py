@@ -18,9 +18,8 @@ from barograph.kit.database import SQLITE, Database, DatabaseUnavailable, Querya
 from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
 from barograph.kit.opening import Address, list_tables, open_database
 from barograph.kit.postgresql import NotPermitted
-from barograph.settings import Settings
-from barograph.terms.sources import Confirmation, Instance, Kind
-from barograph.terms.store import read_terms, used_sources
+from barograph.settings import WORLD_FILE, Settings
+from barograph.terms.sources import Kind
 
 T = TypeVar("T")
 
@@ -28,9 +27,6 @@ WAIT_MS = 5_000
 
 DATABASE = "BAROGRAPH_DATABASE_URL"
 HISTORY = "BAROGRAPH_HISTORY_URL"
-
-WORLD_FILE = "world.json"
-"""Only a demo stores a world in its data folder."""
 
 COPYING = "copying "
 """Begins the mark of a service's database while `db copy` or `restore` fills it and the history."""
@@ -73,11 +69,8 @@ def has_database(settings: Settings) -> bool:
 
 def require_kind(settings: Settings, kind: Kind) -> None:
     """Refuse to mix simulated and real data, before anything is written."""
-    if kind == "live" and settings.webhooks_allow_local:
-        raise ConfigurationError(
-            "BAROGRAPH_WEBHOOKS_ALLOW_LOCAL is for the demo: unset it, or anyone with a key could "
-            "reach services on this machine"
-        )
+    if settings.is_demo:  # even if its database is a live one: a demo sends webhooks to this host
+        _refuse_other_kind(settings.data, "", kind, "demo")
     with suppress(DatabaseUnavailable):  # the service starts without its history
         require_two_databases(settings)
     # A data folder has secrets even if its databases are elsewhere.
@@ -222,17 +215,6 @@ def _refuse_other_owner(data: Path, place: str, mark: str | None, *, copying: bo
         "that demo in its own folder, name another database, or delete its record and start over "
         "with --fresh"
     )
-
-
-def stored_terms(settings: Settings) -> tuple[Instance | None, dict[str, Confirmation]]:
-    """A database's mark and confirmations; this creates and upgrades nothing."""
-    tables = tables_in(settings.database_address)
-    if "terms_confirmations" in tables:
-        return read_once(settings.database_address, read_terms)
-    if "payments" not in tables:
-        return None, {}
-    used = read_once(settings.database_address, used_sources)
-    return Instance(kind_of_folder(settings.data), system_clock(), used), {}
 
 
 def kind_of_folder(data: Path) -> Kind:

@@ -20,6 +20,7 @@ from barograph.cli.databases import require_two_databases
 from barograph.cli.db_copy import copy_databases
 from barograph.cli.stances import end_verification, verify_record
 from barograph.cli.stances_text import verified_json, verified_text
+from barograph.terms.store import missing_line
 from barograph.web.shared_secrets import forget_secrets
 
 
@@ -58,6 +59,9 @@ def upgrade(data: Path | None, new_secrets: bool, new_history: bool, as_json: bo
     applied = upgrade_database(settings)
     if new_secrets:
         run_on_database(settings, forget_secrets)
+    line = run_on_database(settings, lambda it: it.read(lambda tx: missing_line(tx, settings)))
+    if line is not None:
+        click.echo(f"confirmations of terms are no longer stored: set {line}", err=True)
     names = (*(f"{name} (history)" for name in recorded), *applied)
     text = "".join(f"applied {name}\n" for name in names) + "the schema is up to date"
     echo({"applied": applied, "history": recorded}, text, as_json=as_json)

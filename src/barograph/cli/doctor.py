@@ -33,8 +33,8 @@ from barograph.kit.logs import configure_logs
 from barograph.markets.venues import BINANCE, BYBIT, HYPERLIQUID
 from barograph.payments.records import ChainUnavailable
 from barograph.settings import PREFIX, Settings
-from barograph.terms.sources import Unconfirmed
-from barograph.terms.store import without_unconfirmed
+from barograph.terms.sources import SETTING, Unconfirmed
+from barograph.terms.store import unconfirmed_sources, without_unconfirmed
 from barograph.upstream.identity_providers import DISCOVERY, KEYS_PATH
 
 CHECK_SECONDS = 50.0
@@ -43,7 +43,7 @@ CHECK_SECONDS = 50.0
 
 COLOURS = {"ok": "green", "note": "yellow", "fail": "red"}
 
-CONFIRMED: Final = Unconfirmed({})
+CONFIRMED: Final = Unconfirmed(())
 
 log = logging.getLogger(__name__)
 
@@ -215,7 +215,7 @@ def _line(result: Diagnosis) -> str:
 
 async def examine(settings: Settings) -> AsyncIterator[Diagnosis]:
     """Run every check at once, and yield the results in order."""
-    unconfirmed = await machine.read_terms(settings)
+    unconfirmed = unconfirmed_sources(settings)
     rows = CHECKS | {"terms": Row(partial(machine.check_terms, unconfirmed))}
     tasks = [
         asyncio.create_task(run_check(name, row, settings, unconfirmed))
@@ -252,7 +252,7 @@ async def run_check(
 
 async def _run(row: Row, settings: Settings, unconfirmed: Unconfirmed) -> Diagnosis:
     used = without_unconfirmed(settings, unconfirmed)
-    is_read, applies = row.source not in unconfirmed.unused, row.applies(settings)
+    is_read, applies = row.source not in unconfirmed.names, row.applies(settings)
     if is_read and applies:
         return await _explained(row, row.run, used)
     if row.ask is not None:
@@ -267,8 +267,10 @@ async def _run(row: Row, settings: Settings, unconfirmed: Unconfirmed) -> Diagno
     elif problem := await open_problem(getattr(settings, row.setting)):
         detail = f"not read, because its terms are not confirmed; {problem.detail}"
         return problem._replace(status="note", detail=detail)
-    accept = command(f"terms accept {row.source}", settings)
-    return note(f"it answers, but is not read, because its terms are not confirmed -> {accept}")
+    remedy = (
+        f"read its terms (`{command('terms list', settings)}`), then add {row.source} to {SETTING}"
+    )
+    return note(f"it answers, but is not read, because its terms are not confirmed -> {remedy}")
 
 
 async def _explained(row: Row, check: Check, settings: Settings) -> Diagnosis:

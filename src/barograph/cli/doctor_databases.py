@@ -27,7 +27,6 @@ from barograph.history.checkpoint import public_bytes
 from barograph.history.guards import require_guards
 from barograph.history.ledger import HISTORY
 from barograph.history.reader import HistoryReader
-from barograph.history.records import KINDS
 from barograph.history.rights import RUN_AS_OTHER_ROLE, connects_as_owner
 from barograph.history.signing import FILE_NAME as HISTORY_KEY
 from barograph.history.signing import existing_key
@@ -133,20 +132,23 @@ async def check_history(settings: Settings) -> Diagnosis:
 
 
 async def _lost_entry(settings: Settings) -> str | None:
-    """A last entry that the service published or signed, and that the history lacks."""
+    """A last entry that the service published or logged, and that the history lacks."""
     published = await asyncio.to_thread(published_stances, settings)
-    signed = await _stored(settings, "signed_heads", "kind, log, size")
-    if published is None and not signed:
+    logged = await _stored(settings, "events", "cause", "WHERE type = 'stance.recorded'")
+    if published is None and not logged:
         return None
+    numbers: dict[str, int] = {}
+    for _, kind, sequence in (cause.split("/") for (cause,) in logged):
+        numbers[kind] = max(numbers.get(kind, 0), int(sequence))
 
     async def work(database: Database) -> str | None:
         history = HistoryReader(database)
         broken = None if published is None else await verify_published(history, published)
         if broken is not None:
             return f"{broken.kind} {broken.record} {broken.sequence}: {broken.what}"
-        for kind, log, size in signed:
-            if kind in KINDS and size > 0 and not await history.digests(kind, log, size - 1, 1):
-                return f"{kind} {log}: number {size} was signed, and is missing"
+        for kind, number in numbers.items():
+            if not await history.digests(kind, "versions", number - 1, 1):
+                return f"{kind}: version {number} was logged, and is missing"
         return None
 
     return await asyncio.to_thread(run_once, settings.history_address, work, create=False)

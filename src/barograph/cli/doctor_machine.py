@@ -12,11 +12,9 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
 from barograph import NOTICE
-from barograph.cli.databases import stored_terms
 from barograph.cli.diagnosis import (
     LOOK_SECONDS,
     Diagnosis,
-    command,
     connection_problem,
     failed,
     host_of,
@@ -28,17 +26,13 @@ from barograph.guides.catalog import load_catalog
 from barograph.history.checkpoint import public_bytes
 from barograph.history.documents import CHECKPOINT_PATH
 from barograph.history.signing import existing_key
-from barograph.kit.clock import system_clock
-from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.operating_system import require_free_port
 from barograph.kit.sqlite import SAFE_WAL, sqlite_version
-from barograph.kit.timestamps import iso_timestamp
 from barograph.limits.rate_limits import LimitsUnavailable
 from barograph.limits.stores import PROBE
 from barograph.limits.valkey_store import ValkeyStore, open_client
-from barograph.settings import Settings, reachable
-from barograph.terms.sources import PAGE, Unconfirmed, usable_venues
-from barograph.terms.store import unconfirmed_sources
+from barograph.settings import REQUEST_SECONDS, Settings, reachable
+from barograph.terms.sources import PAGE, SETTING, Unconfirmed, usable_venues
 
 MIN_DISK_BYTES = 1 << 30
 
@@ -58,7 +52,7 @@ async def _running_barograph(settings: Settings) -> Diagnosis | None:
     """The result if a Barograph answers on our port; None if another program does."""
     address = f"http://{reachable(settings.host)}:{settings.port}"
     try:
-        async with httpx2.AsyncClient(trust_env=False, timeout=settings.request_seconds) as client:
+        async with httpx2.AsyncClient(trust_env=False, timeout=REQUEST_SECONDS) as client:
             status = (await client.get(f"{address}/api/status")).json()
             signed = (await client.get(f"{address}{CHECKPOINT_PATH}")).json()
     except (httpx2.HTTPError, ValueError):
@@ -155,30 +149,11 @@ def _limits_problem(error: Exception, host: str, seconds: float) -> Diagnosis:
     return connection_problem(error, host) or failed(unknown)
 
 
-async def read_terms(settings: Settings) -> Unconfirmed:
-    """The configured sources whose terms are not confirmed."""
-    try:
-        instance, held = await asyncio.to_thread(stored_terms, settings)
-    except DatabaseUnavailable:  # the line about the database says so
-        instance, held = None, {}
-    if instance is not None and instance.kind == "demo":
-        instance = None  # its simulated sources need no confirmation, but these settings' do
-    return unconfirmed_sources(settings, instance, held, system_clock())
-
-
 async def check_terms(unconfirmed: Unconfirmed, settings: Settings) -> Diagnosis:
-    """Name the sources that are not used, or only for a while."""
-    if not unconfirmed.sources:
+    """Name the sources that are not used."""
+    if not unconfirmed.names:
         return ok("confirmed for every configured source")
-    details = [
-        f"{name} is not confirmed and used until {iso_timestamp(until)}"
-        for name, until in unconfirmed.sources.items()
-        if until is not None
-    ]
-    if unconfirmed.unused:
-        details.append(f"not confirmed and not used: {', '.join(unconfirmed.unused)}")
+    problem = f"not confirmed and not used: {', '.join(unconfirmed.names)}"
     if not usable_venues(settings.venue_names, unconfirmed):
-        details.append("`collect` does not start until you confirm a venue")
-    accept = f"`{command('terms accept SOURCE', settings)}`"
-    remedy = f"read {PAGE}, then confirm each source you may use: {accept}"
-    return note(f"{'; '.join(details)} -> {remedy}")
+        problem += "; `collect` does not start until you confirm a venue"
+    return note(f"{problem} -> read {PAGE}, then name each source you may use in {SETTING}")

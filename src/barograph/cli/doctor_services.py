@@ -31,7 +31,7 @@ from barograph.macro.evidence import day_of, is_recent
 from barograph.markets.records import classes_left_out
 from barograph.markets.venues import BINANCE, BYBIT, HYPERLIQUID, VENUES
 from barograph.payments.records import SCHEME, X402_VERSION
-from barograph.settings import PREFIX, Settings
+from barograph.settings import PREFIX, REQUEST_SECONDS, Settings
 from barograph.upstream.binance.stream import LIQUIDATIONS, PROOF
 from barograph.upstream.bybit.messages import (
     Subscribed,
@@ -100,8 +100,9 @@ async def check_venue(name: str, settings: Settings, *, is_read: bool = True) ->
 
 async def check_stream(name: str, setting: str, settings: Settings) -> Diagnosis:
     """Wait for the first message of the liquidation stream."""
-    address, seconds = getattr(settings, setting), 2 * settings.request_seconds
-    remedy = f"check {PREFIX}{setting.upper()}; a proxy or firewall may not pass websockets"
+    address, seconds = getattr(settings, setting), 2 * REQUEST_SECONDS
+    rest = f"{PREFIX}{setting.upper().replace('STREAM', 'REST')}"
+    remedy = f"check {rest}; a proxy or firewall may not pass websockets"
     url = f"{address}?streams={LIQUIDATIONS}/{PROOF}@1s" if name == BINANCE else address
     agent = settings.user_agent
     try:
@@ -243,7 +244,7 @@ async def check_mail(settings: Settings) -> Diagnosis:
     """Whether the mail server greets us and accepts our login."""
     remedy = "check BAROGRAPH_SMTP_URL and BAROGRAPH_MAIL_FROM"
     try:
-        sender = SmtpSender(settings, clock=system_clock, seconds=settings.request_seconds)
+        sender = SmtpSender(settings, clock=system_clock, seconds=REQUEST_SECONDS)
         await sender.greet()
     except ConfigurationError as error:
         return failed(f"{error} -> {remedy}")

@@ -54,7 +54,7 @@ def serve(collect: bool, child: int | None, **options: Path | str | int | None) 
     secrets = web_secrets(settings)
     run_on_database(settings, lambda it: require_shared_secrets(it, settings.data, secrets))
     if collect:
-        require_venue(settings.venue_names, unconfirmed, settings.data)
+        require_venue(settings.venue_names, unconfirmed)
         asyncio.run(_serve_and_collect(settings))
         return
     if child is None:
@@ -81,10 +81,10 @@ def _say_ready(settings: Settings) -> None:
 
 
 def _without_unconfirmed_sale(settings: Settings, unconfirmed: Unconfirmed) -> Settings:
-    if SELLING not in unconfirmed.sources:
+    if SELLING not in unconfirmed.names:
         return settings
     log.critical("selling is not confirmed", extra={"why": unconfirmed.explain(SELLING)})
-    return without_selling(settings) if SELLING in unconfirmed.unused else settings
+    return without_selling(settings)
 
 
 async def _serve_and_collect(settings: Settings) -> None:

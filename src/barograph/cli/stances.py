@@ -18,11 +18,10 @@ from barograph.cli.common import (
     read_ledger,
     read_settings,
     served_settings,
-    stored_log_keys,
     yes_option,
 )
 from barograph.cli.databases import tables_in
-from barograph.cli.stances_signing import resume, rotate_key
+from barograph.cli.stances_signing import on_record, resume, rotate_key
 from barograph.cli.stances_text import (
     event_json,
     verified_json,
@@ -34,11 +33,11 @@ from barograph.cli.stances_text import (
     withdrawal_text,
 )
 from barograph.errors import BarographError
-from barograph.history.checkpoint import LogKeys
 from barograph.history.ledger import Appended, Ledger
+from barograph.history.proof import prove_delivered
 from barograph.history.reader import HistoryReader
 from barograph.history.records import KINDS, LABELS, Stances, Version, VersionEvent
-from barograph.history.signing import prove_delivered
+from barograph.history.signing import existing_key
 from barograph.history.verify import BrokenRecord, IntactRecord, verify_event_log, verify_published
 from barograph.history.verify import verify as verify_alone
 from barograph.kit.clock import system_clock
@@ -248,7 +247,7 @@ def verify(as_json: bool, data: Path | None) -> None:
 @json_option
 @data_option
 def prove(file: Path, kept: Path | None, as_json: bool, data: Path | None) -> None:
-    """Prove that a delivered stance is in the record.
+    """Prove that a delivered stance is in the public log.
 
     FILE is the delivered body. With an older checkpoint, also prove that nothing it covers was
     rewritten. The name of a checkpoint begins with the address of the instance, so set
@@ -263,24 +262,22 @@ def prove(file: Path, kept: Path | None, as_json: bool, data: Path | None) -> No
     settings = served_settings(data)
     body = _read_body(file)
     note = None if kept is None else _read_note(kept)
-    published, unreadable = _published(settings)
-    keys = stored_log_keys(settings) if unreadable is None else LogKeys()
-    proof = read_ledger(
-        settings, lambda ledger: prove_delivered(ledger, settings, body, note, published, keys=keys)
-    )
+    key = existing_key(settings)
+    proof = on_record(settings, lambda record: prove_delivered(record, body, note, key))
     if as_json:
         hashes = {
             "root": proof.root.hex(),
-            "inclusion": [each.hex() for each in proof.inclusion],
-            "consistency": [each.hex() for each in proof.consistency],
+            "inclusion": [hashed.hex() for hashed in proof.inclusion],
+            "consistency": [hashed.hex() for hashed in proof.consistency],
         }
         click.echo(json.dumps({**proof._asdict(), **hashes}))
         return
-    click.echo(f"number {proof.sequence} of {proof.size}: it is what was recorded")
+    click.echo(f"number {proof.sequence} of its kind: it is what was recorded")
     click.echo(f"  digest  {proof.history_digest}")
+    click.echo(f"  entry   {proof.entry} of {proof.size} in the public log")
     click.echo(f"  root    {proof.root.hex()}")
     if proof.older_size is not None:
-        click.echo(f"  nothing up to number {proof.older_size} was rewritten, added or left out")
+        click.echo(f"  nothing up to entry {proof.older_size} was rewritten, added or left out")
 
 
 def _is_confirmed(version: Version) -> bool:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
 import click
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from barograph.board.board import latest_snapshot
 from barograph.cli.common import (
@@ -20,12 +19,11 @@ from barograph.cli.common import (
 )
 from barograph.errors import BarographError, ConfigurationError
 from barograph.history import guards, origins, reader, signing
-from barograph.history.checkpoint import LogKeys
+from barograph.history.checkpoint import LogKeys, log_origin
 from barograph.history.guards import SigningRefused
-from barograph.history.origins import Record, start_origin
-from barograph.history.origins import rotate_key as replace
+from barograph.history.origins import Record, resume_signing
 from barograph.history.reader import RecordDamaged
-from barograph.history.signing import is_key_in_file
+from barograph.history.signing import is_key_in_file, load_history_key
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Database
 from barograph.kit.opening import open_database
@@ -34,19 +32,14 @@ from barograph.stances.reader import STANCES
 
 T = TypeVar("T")
 
-ChangeKey = Callable[
-    [Record, Ed25519PrivateKey | None, Ed25519PrivateKey], Coroutine[Any, Any, LogKeys]
-]
-
 NEWEST = (
-    "Are these the newest checkpoints that were published? Signing continues with the same key, "
-    "and would contradict newer ones"
+    "Are these the newest checkpoints that were published? If the log holds everything that they "
+    "cover, signing continues under the same name, and would contradict newer ones"
 )
 ANOTHER_LOG = (
     "Start a new origin? Everyone who kept a checkpoint will see that this is another log. This "
     "cannot be undone"
 )
-BEHIND = "Restore a newer backup, or start a new log with `barograph stances resume --new-origin`"
 NEW_KEY_MISSING = "the key is in BAROGRAPH_HISTORY_KEY: give its next value with --new-key"
 NEW_KEY_NOT_USED = "the key is in the data folder, and a new one is made there: leave out --new-key"
 COMPLETED = (
@@ -71,57 +64,47 @@ SETTING_REPLACED = (
     type=click.File(encoding="utf-8", errors="replace"),
     help="A kept copy of /api/history/checkpoint, or of one checkpoint. Give all that you have.",
 )
-@click.option("--new-origin", is_flag=True, help="Continue as another log, with a new key.")
 @yes_option
 @data_option
-def resume(files: Sequence[TextIO], new_origin: bool, yes: bool, data: Path | None) -> None:
-    """Sign checkpoints again after a backup was restored.
+def resume(files: Sequence[TextIO], yes: bool, data: Path | None) -> None:
+    """Sign checkpoints again after an interrupted restore, or after the key was lost.
 
-    With --checkpoint, the command compares the record with everything that was signed according to
-    your checkpoints and the database. If nothing is missing, the service signs again with the same
-    name and key. If entries are missing, the exit code is 1: restore a newer backup, or continue
-    with --new-origin.
+    With --checkpoint, the command compares the log with everything that was signed according to
+    your checkpoints and the database. If nothing is missing, the service signs again under the same
+    name. Otherwise, and without a checkpoint, the log continues as a new origin, under a new name.
 
     \b
     Examples:
       barograph stances resume --checkpoint kept.json
-      barograph stances resume --new-origin --yes
+      barograph stances resume --yes
     """
-    if bool(files) == new_origin:
-        raise click.UsageError("give either --checkpoint (one or more) or --new-origin")
     settings = served_settings(data)
     if not yes:
-        click.confirm(ANOTHER_LOG if new_origin else NEWEST, abort=True, err=True)
+        click.confirm(NEWEST if files else ANOTHER_LOG, abort=True, err=True)
     for line in resume_record(settings, [file.read() for file in files]):
         click.echo(line)
 
 
 def resume_record(settings: Settings, notes: Sequence[str]) -> list[str]:
-    """Compare the record with checkpoints and sign again; without any, start a new origin.
+    """Sign again, under the same name if the checkpoints prove that the log is complete.
 
     Returns lines for people that say what was done.
 
     Raises:
-        BarographError: the record is behind, or a checkpoint is not ours.
-        ConfigurationError: the key is missing, or has signed before.
+        BarographError: a checkpoint is not ours.
+        ConfigurationError: witnesses know the log by another address.
         DatabaseUnavailable: a database can't be used.
     """
-    if notes:
-        compared = _on_record(settings, lambda record: _compare(settings, record, notes))
-        return [*compared, "checkpoints are signed again, with the same name and key"]
-    keys = _on_record(settings, lambda record: _replace_key(settings, record, start_origin))
+    key = load_history_key(settings)
+    keys, why = on_record(settings, lambda record: resume_signing(record, key, notes))
+    origin = log_origin(settings.base_url, keys.name)
+    if not why:
+        return [f"{origin} holds everything that was signed, and is signed again"]
     return [
-        f"started a new origin: the names of its logs contain history-{keys.name}",
-        f"its public key is {_encoded(keys.public_key)}",
-        _next_step(settings),
+        f"started a new origin, because the log is not proven complete: {why}",
+        f"the log is now {origin}, and its public key is {_encoded(keys.public_key)}",
+        "Give its verifier key in /api/history/checkpoint to the operators of your witnesses",
     ]
-
-
-async def _compare(settings: Settings, record: Record, notes: Sequence[str]) -> list[str]:
-    try:
-        return await origins.resume_signing(record, signing.existing_key(settings), notes)
-    except origins.RecordBehind as error:
-        raise BarographError(f"nothing is signed: {error}. {BEHIND}") from error
 
 
 @click.command("rotate-key")
@@ -151,7 +134,7 @@ def rotate_key(new_key: TextIO | None, yes: bool, as_json: bool, data: Path | No
     given = None if new_key is None else new_key.read()
     if is_key_in_file(settings) != (given is None):
         raise ConfigurationError(NEW_KEY_MISSING if given is None else NEW_KEY_NOT_USED)
-    keys = _on_record(settings, lambda record: _replace_key(settings, record, replace, given))
+    keys = on_record(settings, lambda record: _replace_key(settings, record, given))
     public_key, retired = _encoded(keys.public_key), _encoded(keys.retired[-1].public_key)
     if as_json:
         click.echo(json.dumps({"public_key": public_key, "retired": retired}))
@@ -160,9 +143,7 @@ def rotate_key(new_key: TextIO | None, yes: bool, as_json: bool, data: Path | No
     click.echo(_next_step(settings))
 
 
-async def _replace_key(
-    settings: Settings, record: Record, change: ChangeKey, given: str | None = None
-) -> LogKeys:
+async def _replace_key(settings: Settings, record: Record, given: str | None) -> LogKeys:
     """Change the key in the database, then replace the file.
 
     Raises:
@@ -171,20 +152,18 @@ async def _replace_key(
     if signing.install_staged_key(settings, (await record.log_keys()).public_key):
         raise BarographError(COMPLETED)
     old = signing.existing_key(settings)
-    if signing.is_key_in_file(settings):
-        try:
-            keys = await change(record, old, signing.staged_key(settings))
-        except (SigningRefused, RecordDamaged):
-            signing.drop_staged_key(settings, (await record.log_keys()).public_key)
-            raise
-        signing.install_staged_key(settings, keys.public_key)
-        return keys
-    if given is None:  # the operator has already changed the setting
-        return await change(record, None, signing.load_history_key(settings))
-    return await change(record, old, signing.decode_history_key(given))
+    if given is not None:
+        return await origins.rotate_key(record, old, signing.decode_history_key(given))
+    try:
+        keys = await origins.rotate_key(record, old, signing.staged_key(settings))
+    except (SigningRefused, RecordDamaged):
+        signing.drop_staged_key(settings, (await record.log_keys()).public_key)
+        raise
+    signing.install_staged_key(settings, keys.public_key)
+    return keys
 
 
-def _on_record(settings: Settings, use: Callable[[Record], Coroutine[Any, Any, T]]) -> T:
+def on_record(settings: Settings, use: Callable[[Record], Coroutine[Any, Any, T]]) -> T:
     """Run an action on both databases, after bringing the service's schema up to date."""
 
     async def work(database: Database) -> T:

@@ -9,8 +9,19 @@ from barograph.accuracy.assess import record_definition
 from barograph.collector.backfill import BackfillJob
 from barograph.collector.jobs.deliveries import MailJob, ReconcileJob, WebhookJob
 from barograph.collector.jobs.job import Job
-from barograph.collector.jobs.market_data import LiquidationFilesJob, MacroJob, SettlementJob
-from barograph.collector.jobs.stances import AccuracyJob, StanceJob, VersionEventJob, WitnessJob
+from barograph.collector.jobs.market_data import (
+    DEMO_MACRO_SECONDS,
+    MACRO_SECONDS,
+    LiquidationFilesJob,
+    MacroJob,
+    SettlementJob,
+)
+from barograph.collector.jobs.stances import (
+    AccuracyJob,
+    LogEntryJob,
+    StanceJob,
+    WitnessJob,
+)
 from barograph.collector.judge import backfill_feed
 from barograph.collector.leader import Collector
 from barograph.entitlements.purchases import FeedGrants
@@ -18,7 +29,7 @@ from barograph.entitlements.store import Entitlements
 from barograph.history.cosigning import Cosigner, Rounds, load_policy
 from barograph.history.guards import Continuity, SignedHeads
 from barograph.history.ledger import Ledger
-from barograph.history.public_log import PublicLogs
+from barograph.history.public_log import PublicLog
 from barograph.history.signing import load_history_key
 from barograph.keys.outbox import outbox_depth
 from barograph.kit.clock import Clock
@@ -34,13 +45,14 @@ from barograph.kit.metrics import (
 )
 from barograph.kit.opening import open_database
 from barograph.macro.records import NYFED, MacroSource
+from barograph.markets.store import LIQUIDATION_DAYS
 from barograph.markets.venues import BINANCE, BYBIT, HYPERLIQUID, source_of
 from barograph.payments.journal import Journal
 from barograph.payments.reconcile import Reconciler
 from barograph.payments.records import Chain
 from barograph.settings import Settings
 from barograph.stances.issue import StanceIssuer
-from barograph.stances.version_events import VersionEvents
+from barograph.stances.log_entries import LogEntries
 from barograph.upstream.binance import BinanceExchange
 from barograph.upstream.bybit import BybitExchange
 from barograph.upstream.chain import JsonRpcChain
@@ -94,22 +106,24 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
         ]
         for exchange in exchanges:
             stack.push_async_callback(exchange.close)
-        sender = HttpWebhookSender(
-            user_agent=settings.user_agent, allow_local=settings.webhooks_allow_local
-        )
+        sender = HttpWebhookSender(user_agent=settings.user_agent, allow_local=settings.is_demo)
         stack.callback(sender.close)
         ledger = Ledger(history, clock)
         sources = macro_sources(settings, files, clock=clock)
         keys = partial(shared_webhook_keys, database, settings)
         jobs: list[Job] = [
             MacroJob(
-                sources, database, seconds=settings.macro_seconds, clock=clock, metrics=metrics
+                sources,
+                database,
+                seconds=DEMO_MACRO_SECONDS if settings.is_demo else MACRO_SECONDS,
+                clock=clock,
+                metrics=metrics,
             ),
             *_venue_jobs(settings, exchanges, database, clock),
             StanceJob(
                 StanceIssuer(settings, database, ledger, clock, define=record_definition), ledger
             ),
-            VersionEventJob(VersionEvents(database, ledger)),
+            LogEntryJob(LogEntries(database, ledger, settings.base_url, clock)),
             AccuracyJob(settings, database, ledger, clock=clock),
             WebhookJob(database, Deliveries(database, sender.post, clock, keys), clock=clock),
         ]
@@ -122,14 +136,14 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
             jobs.append(
                 ReconcileJob(
                     database,
-                    lambda fenced: build_reconciler(settings, fenced, chain, clock, metrics),
+                    lambda fenced: build_reconciler(fenced, chain, clock, metrics),
                 )
             )
         policy = load_policy(settings.witness_policy)
         if policy is not None:
             witnesses = HttpWitnesses(user_agent=settings.user_agent)
             stack.push_async_callback(witnesses.close)
-            rounds = Rounds(_public_logs(settings, database, ledger, clock), clock)
+            rounds = Rounds(_public_log(settings, database, ledger, clock), clock)
             jobs += [
                 WitnessJob(
                     database, Cosigner(each, policy, rounds, witnesses.add_checkpoint, clock)
@@ -148,12 +162,9 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
         yield collector
 
 
-def _public_logs(
-    settings: Settings, database: Database, ledger: Ledger, clock: Clock
-) -> PublicLogs:
-    """The logs that witnesses cosign. Web workers check them against the published stances too."""
-    return PublicLogs(
-        ledger,
+def _public_log(settings: Settings, database: Database, ledger: Ledger, clock: Clock) -> PublicLog:
+    """The log that witnesses cosign. Web workers check it against the published stances too."""
+    return PublicLog(
         # On PostgreSQL, the key is a copy of the web hosts'.
         load_history_key(settings, create=database.engine == SQLITE),
         settings.base_url,
@@ -176,13 +187,12 @@ def _venue_jobs(
                 database,
                 name,
                 source=source_of(name, settings.exchange_source),
-                history_days=settings.liquidation_history_days,
+                history_days=LIQUIDATION_DAYS,
                 clock=clock,
             )
 
 
 def build_reconciler(
-    settings: Settings,
     database: Database,
     chain: Chain | None,
     clock: Clock,
@@ -190,7 +200,7 @@ def build_reconciler(
 ) -> Reconciler:
     """What resolves unfinished payments and grants what they paid for."""
     entitlements = Entitlements(database, clock)
-    grants = FeedGrants(entitlements, clock, period_days=settings.feed_period_days)
+    grants = FeedGrants(entitlements, clock)
     return Reconciler(Journal(database, clock, metrics), chain, clock, grants.grant_for)
 
 

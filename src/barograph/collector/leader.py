@@ -13,7 +13,7 @@ from secrets import token_hex
 
 from barograph.collector.jobs.job import Job, Sleep
 from barograph.collector.judge import Conclusion, Judge, write_conclusions
-from barograph.collector.venue_reading import VenueReading
+from barograph.collector.venue_reading import SHARE_SECONDS, VenueReading
 from barograph.errors import LeaseLost
 from barograph.keys.registration import forget_registrations
 from barograph.kit.clock import Clock
@@ -29,6 +29,9 @@ log = logging.getLogger(__name__)
 LEASE = "collector"
 HOUSEKEEPING_SECONDS = 600
 
+LEASE_SECONDS = 15.0
+"""Without a heartbeat for this long, another collector takes over."""
+
 
 class Collector:
     """Collects whenever it holds the lease."""
@@ -42,6 +45,8 @@ class Collector:
         clock: Clock,
         sleep: Sleep = asyncio.sleep,
         jobs: Sequence[Job] = (),
+        lease_seconds: float = LEASE_SECONDS,
+        share_seconds: float = SHARE_SECONDS,
     ) -> None:
         self._settings = settings
         self._exchanges = exchanges
@@ -49,7 +54,9 @@ class Collector:
         self._clock = clock
         self._sleep = sleep
         self._jobs = jobs
-        self._lease = collector_lease(settings, database, clock)
+        self._lease_seconds = lease_seconds
+        self._share_seconds = share_seconds
+        self._lease = collector_lease(database, clock, lease_seconds)
         self._host_clock = HostClock(database, clock)
         self._judge = Judge(settings)
         self._writing = asyncio.Lock()
@@ -70,7 +77,7 @@ class Collector:
                 elif not is_waiting:
                     log.info("collector waits for the lease")
                 is_waiting = True
-                await self._sleep(self._settings.lease_seconds / 3)
+                await self._sleep(self._lease_seconds / 3)
         finally:
             await self._stop()
 
@@ -95,7 +102,7 @@ class Collector:
     async def _keep_lease(self) -> None:
         """Renew the lease three times before it can expire."""
         while True:
-            await self._sleep(self._settings.lease_seconds / 3)
+            await self._sleep(self._lease_seconds / 3)
             try:
                 if not await self._has_right_clock():
                     await self._lease.release()
@@ -107,7 +114,7 @@ class Collector:
     async def _delete_old(self) -> None:
         async def work(tx: Transaction) -> None:
             await self._lease.fence(tx)
-            await forget_old(tx, self._settings, self._clock())
+            await forget_old(tx, self._clock())
             await forget_registrations(tx, self._clock())
 
         while True:
@@ -125,6 +132,7 @@ class Collector:
             self._write,
             clock=self._clock,
             sleep=self._sleep,
+            share_seconds=self._share_seconds,
         )
 
     async def _write(self, conclude: Callable[[int], Sequence[Conclusion]]) -> None:
@@ -172,13 +180,13 @@ class Collector:
             log.warning("lease not released; it will expire")
 
 
-def collector_lease(settings: Settings, database: Database, clock: Clock) -> Lease:
+def collector_lease(database: Database, clock: Clock, seconds: float = LEASE_SECONDS) -> Lease:
     """The lease that makes one collector the leader."""
     return Lease(
         database,
         LEASE,
         f"{socket.gethostname()}:{os.getpid()}:{token_hex(4)}",
         clock=clock,
-        milliseconds=int(settings.lease_seconds * SECOND),
+        milliseconds=int(seconds * SECOND),
         server=server_clock(database),
     )

@@ -127,6 +127,10 @@ Write = Callable[[Callable[[int], Sequence[Conclusion]]], Awaitable[None]]
 """Calls a function with the time, and stores what it concludes; one venue at a time."""
 
 
+SHARE_SECONDS = 0.25
+"""Between two calls for long-account shares. The exchange allows 120 calls per second in total."""
+
+
 class VenueReading:
     """Reads one venue, and gives what it finds to the judge."""
 
@@ -139,8 +143,10 @@ class VenueReading:
         *,
         clock: Clock,
         sleep: Sleep,
+        share_seconds: float = SHARE_SECONDS,
     ) -> None:
         self._settings = settings
+        self._share_seconds = share_seconds
         self._exchange = exchange
         self._judge = judge
         self._market = judge.of(exchange.venue.name)
@@ -244,7 +250,7 @@ class VenueReading:
         await self._first_reading.wait()
         while True:
             for contract in list(self._contracts):
-                await self._sleep(1 / self._settings.long_accounts_calls_per_second)
+                await self._sleep(self._share_seconds)
                 await self._sample(contract)
 
     async def _sample(self, contract: str) -> None:

@@ -11,7 +11,6 @@ from starlette.requests import Request
 
 from barograph.discovery import files
 from barograph.discovery.catalogs import API_CATALOG_TYPE, Index, api_catalog, x402_catalog
-from barograph.discovery.deprecation import Deprecations
 from barograph.discovery.gpt_actions import gpt_schema
 from barograph.discovery.llms import llms_full_text, llms_text
 from barograph.discovery.mcp_description import (
@@ -60,11 +59,9 @@ class Descriptions:
         return self._made
 
 
-def descriptions(
-    app: Starlette, base_url: str, deprecations: Deprecations, prices: Mapping[str, str]
-) -> Documents:
+def descriptions(app: Starlette, base_url: str, prices: Mapping[str, str]) -> Documents:
     """Render every description of an application's interface."""
-    schema = openapi_schema(app, base_url, deprecations, prices)
+    schema = openapi_schema(app, base_url, prices)
     return {
         files.OPENAPI_PATH: _text(_encoded(schema), JSON, files.service_links(base_url)),
         files.GPT_PATH: _text(_encoded(gpt_schema(schema)), JSON),

@@ -30,7 +30,6 @@ from barograph.webhooks.records import MAX_WEBHOOKS
 
 _TWINS = {
     "getHistoryEvents": "getHistory",
-    "getHistoryEventsProof": "getHistoryProof",
     "getRevealedStances": "getHistory",
     "getBriefsFeed": "getBriefsAtom",
     "getEventsFeed": "getEventsAtom",
@@ -45,7 +44,6 @@ _NOTES = {
     "getEvents": "Pass the last `id` that you have seen as `after`.",
     "getStatus": "Always 200; read `status`.",
     "getHistory": "For the next page, pass `next` as `after`.",
-    "getHistoryProof": "`sequence`: the entry to prove; `from`: the size of an older tree.",
     "getRecordBadge": "Continuity is unverified. It is not evidence of live-capital results or of "
     "paid stance outcomes.",
 }

@@ -17,7 +17,6 @@ from fastapi.routing import APIRoute
 from starlette.applications import Starlette
 
 from barograph.briefs.documents import BRIEF_PAGES
-from barograph.discovery.deprecation import Deprecations
 from barograph.discovery.files import API_CATALOG_PATH, FILES, INDEX_PATH, OPENAPI_PATH
 from barograph.discovery.mcp_description import MCP_PATH, SCHEMAS, mcp_operation
 from barograph.discovery.operations import (
@@ -62,9 +61,7 @@ DEMO_ADDRESS = "https://demo.example"
 """The base address of briefs and guides in examples: this instance has others."""
 
 
-def openapi_schema(
-    app: Starlette, base_url: str, deprecations: Deprecations, prices: Mapping[str, str]
-) -> Schema:
+def openapi_schema(app: Starlette, base_url: str, prices: Mapping[str, str]) -> Schema:
     """Describe the interface of the instance at `base_url`; `prices` are in USD by paid path."""
     docs = f"{base_url}{DOCS_PATH}"
     schema = get_openapi(
@@ -96,8 +93,6 @@ def openapi_schema(
         for operation in item.values():
             _complete(path, operation)
             _add_examples(operation, examples)
-            if path in deprecations:
-                operation["deprecated"] = True
             if path in prices:
                 price = {"mode": "fixed", "currency": "USD", "amount": prices[path]}
                 operation["x-payment-info"] = {"price": price, "protocols": [{"x402": {}}]}
@@ -211,7 +206,7 @@ def field_names(path: str, tags: set[str], status: str) -> list[str]:
 
 
 _COUNTED = (
-    *("/proof", "/incidents", "/events", "/events/{digest}", "/stances/{kind}", "/briefs/{slug}"),
+    *("/incidents", "/events", "/events/{digest}", "/stances/{kind}", "/briefs/{slug}"),
     *("/history/checkpoint", "/history/{kind}"),
 )
 """Ends of paths whose reads count against the render limit."""

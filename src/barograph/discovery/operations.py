@@ -94,16 +94,12 @@ TEXTS: Mapping[str, str] = {
     "registerKey": "Request a free personal key: the service mails a one-time link. Returns 202 "
     "whether or not the address is known. A person opens the link within a day and sees the key "
     f"once. Returns 503 if this instance sends no mail. {_ALLOWS}",
-    "getHistoryCheckpoints": "Signed roots over the lists of digests. The newest checkpoint of "
-    "every list, signed, in the C2SP format. Keep one; later, pass its size as `from` to request a "
-    f"consistency proof. {_OF_A_DEMO}",
+    "getHistoryCheckpoint": "Signed root of the public log. The newest checkpoint, in the C2SP "
+    f"format. Keep it, and compare the log with it later. {_OF_A_DEMO}",
     "getHistory": "Digests of all versions of a stance, oldest first. In recording "
     f"order, without gaps. {_NEXT_PAGE}",
     "getHistoryEvents": "Digests of all events of a stance, oldest first. Such as "
     f"withdrawals, in recording order. {_NEXT_PAGE}",
-    "getHistoryProof": "Proofs that a version is recorded and that nothing older was changed. "
-    f"{_PROOF}",
-    "getHistoryEventsProof": "Proofs for an event. As for versions.",
     "getRevealedStances": "Stances that have become public, oldest first. Each with everything "
     "that its digests cover, so you can recompute them. Empty unless the operator has announced "
     "that stances become public.",

@@ -44,6 +44,7 @@ from barograph.payments.proof import (
     require_key,
 )
 from barograph.payments.records import (
+    USDC_VERSION,
     AlreadyUsed,
     DecodedProof,
     FacilitatorUnavailable,
@@ -55,8 +56,9 @@ from barograph.payments.records import (
     Proof,
     PurchaseOpen,
     Requirements,
+    usdc_name,
 )
-from barograph.settings import Settings
+from barograph.settings import USDC_DECIMALS, Settings
 
 log = logging.getLogger(__name__)
 
@@ -79,6 +81,10 @@ PROOF_SECONDS = 60
 _EXACT = Context(prec=100, traps=[Inexact, InvalidOperation])
 
 
+PERIOD_DAYS = 30
+"""The length of one period of Feed."""
+
+
 def feed_requirements(settings: Settings) -> Requirements:
     """The price of one period of Feed."""
     price = _requirements(settings, settings.feed_price_usd)
@@ -91,15 +97,15 @@ def stance_requirements(settings: Settings) -> Requirements:
 
 
 def _requirements(settings: Settings, price: Decimal) -> Requirements:
-    units = _EXACT.multiply(price, Decimal(10) ** settings.x402_asset_decimals)
+    units = _EXACT.multiply(price, Decimal(10) ** USDC_DECIMALS)
     return Requirements(
         network=settings.x402_network,
         asset=settings.x402_asset.lower(),
         pay_to=settings.x402_pay_to.lower(),
         amount=int(_EXACT.to_integral_exact(units)),
         max_timeout_seconds=PROOF_SECONDS,
-        name=settings.x402_asset_name,
-        version=settings.x402_asset_version,
+        name=usdc_name(settings.x402_network),
+        version=USDC_VERSION,
     )
 
 
@@ -228,10 +234,9 @@ class PaidAccess:
 class FeedGrants:
     """Grants Feed to the wallets that bought it."""
 
-    def __init__(self, entitlements: Entitlements, clock: Clock, *, period_days: int) -> None:
+    def __init__(self, entitlements: Entitlements, clock: Clock) -> None:
         self._entitlements = entitlements
         self._clock = clock
-        self._period_ms = period_days * DAY
 
     def grant_for(self, payment: Payment) -> Grant | None:
         """The grant of a payment; None if it did not buy Feed."""
@@ -243,7 +248,7 @@ class FeedGrants:
             tx,
             Holder("wallet", payment.payer),
             FEED,
-            period_ms=self._period_ms,
+            period_ms=PERIOD_DAYS * DAY,
             source=SOURCE,
             by=SOURCE,
             why=f"payment {payment.id}",

@@ -14,6 +14,15 @@ def _of(types: str, text: str = "") -> Any:  # noqa: ANN401
     return Field(default_factory=str, description=f"Of {types}.{text}")
 
 
+class MergedLog(WireModel):
+    """The last signed head of a log that each kind of stance had of its own."""
+
+    kind: Annotated[str, Field(description="The kind of stance.")]
+    origin: Annotated[str, Field(description="The name of the log.")]
+    size: Annotated[int, Field(description="Number of entries.")]
+    root: Annotated[str, Field(description="The root in hex.")]
+
+
 class EventRecord(WireModel):
     """Something that changed. The members after `notice` depend on the type."""
 
@@ -51,15 +60,21 @@ class EventRecord(WireModel):
     feed: Annotated[str, _of("feed events", " The name of its check in /api/status.")]
     stale_since: Annotated[str, _of("feed.down", " When its data passed the freshness limit.")]
     reason: Annotated[str, _of("venue.switched", " Why the venue before was left.")]
-    kind: Annotated[str, _of("stance.recorded")]
-    sequence: Annotated[int, _of("stance.recorded")]
+    kind: Annotated[str, _of("stance events")]
+    sequence: Annotated[
+        int, _of("stance events", " Position in the list of versions, or of withdrawals.")
+    ]
     history_digest: Annotated[str, _of("stance.recorded", " SHA-256 of the version.")]
+    event_digest: Annotated[str, _of("stance.withdrawn", " SHA-256 of the withdrawal.")]
     text_sha256: Annotated[str, _of("brief events", " SHA-256 of the text.")]
     day: Annotated[str, _of("liquidations.filed", " The UTC day of the daily file.")]
     rows: Annotated[int, _of("liquidations.filed", " The liquidations in the file.")]
     sha256: Annotated[str, _of("liquidations.filed", " SHA-256 of the compressed file.")]
     after_days: Annotated[
         int, _of("reveal.announced", " Days until new versions become public; 0: never.")
+    ]
+    logs: Annotated[
+        list[MergedLog], _of("history.merged", " The ends of logs that this one replaced.")
     ]
     removed: Annotated[str, _of("events without their text", " Why it was removed.")]
 

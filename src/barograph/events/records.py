@@ -18,9 +18,11 @@ EventType = Literal[
     "feed.recovered",
     "venue.switched",
     "stance.recorded",
+    "stance.withdrawn",
     "liquidations.filed",
     "reveal.announced",
     "accuracy.defined",
+    "history.merged",
 ]
 EVENT_TYPES: Final[tuple[EventType, ...]] = get_args(EventType)
 

@@ -12,7 +12,13 @@ from barograph.kit.database import Queryable, Row, Transaction
 from barograph.kit.json import canonical, digest
 from barograph.kit.timestamps import iso_timestamp
 
-NEVER_REMOVED = ("accuracy.defined", "reveal.announced", "stance.recorded")
+NEVER_REMOVED = (
+    "accuracy.defined",
+    "history.merged",
+    "reveal.announced",
+    "stance.recorded",
+    "stance.withdrawn",
+)
 """Types of events whose texts stay, because they bind the service."""
 
 
@@ -54,6 +60,12 @@ async def event_text(queryable: Queryable, text_digest: str) -> tuple[str, str] 
     """The text with a digest, and why it was removed if it is empty."""
     rows = await queryable.fetch("SELECT body, removed FROM events WHERE digest = $1", text_digest)
     return rows[0] if rows else None
+
+
+async def event_of(queryable: Queryable, kind: EventType, cause: str) -> Event | None:
+    """The event of a type with a cause, if it is recorded."""
+    rows = await queryable.fetch(_OF_CAUSE, f"{kind}/{cause}")
+    return _event(rows[0]) if rows else None
 
 
 async def events_of_type(queryable: Queryable, kind: EventType) -> list[Event]:
@@ -112,6 +124,7 @@ _REMOVE = "UPDATE events SET body = '', removed = $2 WHERE digest = $1 AND body 
 _SELECT = "SELECT id, type, at, body, removed FROM events"
 _NEWEST = f"{_SELECT} ORDER BY id DESC LIMIT $1"
 _AFTER = f"{_SELECT} WHERE id > $1 ORDER BY id LIMIT $2"
+_OF_CAUSE = f"{_SELECT} WHERE cause = $1"
 _OF_TYPE = f"{_SELECT} WHERE cause > $1 AND cause < $2 ORDER BY id"
 _ID_BEFORE = """
 SELECT coalesce(min(id) - 1, (SELECT coalesce(max(id), 0) FROM events)) FROM events WHERE at >= $1

@@ -1,4 +1,4 @@
-"""Signed checkpoints of a published log (pure).
+"""Signed checkpoints of the public log (pure).
 
 A checkpoint (https://c2sp.org/tlog-checkpoint) is a signed note (https://c2sp.org/signed-note):
 origin, size and root, an empty line, and one line per signature. A key has the name of the log
@@ -8,27 +8,15 @@ whose checkpoints it signs.
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
-from itertools import product
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from msgspec import Struct
 
 from barograph.errors import BarographError
-from barograph.history.records import KINDS
 from barograph_client.audit import notes
 from barograph_client.audit.notes import HASH, KEY_ID, LOG_KEY, SUCCESSOR, Key
-
-LogName = Literal["versions", "events"]
-LOGS: tuple[LogName, ...] = get_args(LogName)
-Log = tuple[str, LogName]
-"""A kind of stance, and its list: versions or events."""
-
-EVENT_LOG: Log = ("events", "events")
-"""The log of everything that changed, beside those of the stances."""
-
-ALL_LOGS: tuple[Log, ...] = (*product(KINDS, LOGS), EVENT_LOG)
 
 LONGEST_NOTE = 100_000
 
@@ -55,37 +43,30 @@ class Checkpoint(NamedTuple):
 
 
 class PublishedCheckpoint(NamedTuple):
-    """The newest checkpoint of one log, and the key that verifies it."""
+    """The newest checkpoint, and the key that verifies it."""
 
-    kind: str
-    log: LogName
     checkpoint: Checkpoint
     note: str
     """The checkpoint with its signature."""
 
     verifier: Key
 
-    @property
-    def of(self) -> Log:
-        """The log."""
-        return self.kind, self.log
-
 
 class RetiredKey(Struct, frozen=True):
-    """A key that no longer signs."""
+    """A key that no longer signs, or a key of an origin that has ended."""
 
     public_key: bytes
-    name: str
     retired_at: int
     checkpoints: tuple[str, ...]
-    """The last checkpoint of each log, which names the next key."""
+    """The last checkpoint, which names what follows. Several if it was retired while each kind of
+    stance still had logs of its own."""
 
 
 class LogKeys(Struct, frozen=True):
-    """The name and key of the published logs, and the keys that signed before."""
+    """The name and key of the log, and the keys that signed before."""
 
     name: str = ""
-    """Part of the log names. A log with another name is another log, even if it begins the same."""
+    """Part of the log's origin. A log with another name is another log, even if it begins alike."""
 
     public_key: bytes | None = None
     """The key that signs; None before the first signature."""
@@ -96,28 +77,20 @@ class LogKeys(Struct, frozen=True):
     retired: tuple[RetiredKey, ...] = ()
     """Oldest first."""
 
-    events: str = ""
-    """The name of the log of events, if it lost entries in a restore and had to begin again."""
-
-    def name_of(self, log: Log) -> str:
-        """The part of a log's name that tells it from earlier logs."""
-        return self.events or self.name if log == EVENT_LOG else self.name
-
-    def signers(self) -> list[bytes]:
-        """Every public key that signed logs of this name, the current one first."""
-        retired = [each.public_key for each in self.retired if each.name == self.name]
+    def signers(self, origin: str) -> list[bytes]:
+        """Every public key that signed the log of this origin, the current one first."""
+        retired = [
+            key.public_key
+            for key in self.retired
+            if any(note.startswith(f"{origin}\n") for note in key.checkpoints)
+        ]
         return retired if self.public_key is None else [self.public_key, *retired]
 
 
-def log_origin(base_url: str, kind: str, log: LogName, name: str = "") -> str:
-    """The name of a log of the instance at `base_url`; `name` is that of a new origin."""
+def log_origin(base_url: str, name: str = "", log: str = "events") -> str:
+    """The name of the log of the instance at `base_url`; `name` is that of a new origin."""
     _, _, address = base_url.partition("://")
-    return f"{address}/history{name and f'-{name}'}/{log_path((kind, log))}"
-
-
-def log_path(log: Log) -> str:
-    """The path of a log below the others of its instance: `KIND`, `KIND/events` or `events`."""
-    return log[0] if log[1] == "versions" or log == EVENT_LOG else f"{log[0]}/{log[1]}"
+    return f"{address}/history{name and f'-{name}'}/{log}"
 
 
 def public_bytes(key: Ed25519PrivateKey) -> bytes:

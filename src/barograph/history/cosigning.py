@@ -14,15 +14,9 @@ from barograph.errors import (
     Throttled,
     UpstreamError,
 )
-from barograph.history.checkpoint import (
-    ALL_LOGS,
-    Checkpoint,
-    CheckpointRefused,
-    Log,
-    PublishedCheckpoint,
-)
+from barograph.history.checkpoint import Checkpoint, CheckpointRefused, PublishedCheckpoint
 from barograph.history.merkle import TreeHead
-from barograph.history.public_log import PublicLogs
+from barograph.history.public_log import PublicLog
 from barograph.history.witnesses import (
     WITNESSES,
     Cosignature,
@@ -51,13 +45,13 @@ AddCheckpoint = Callable[[str, int, Sequence[bytes], str], Awaitable[str]]
 
 
 class NotCosigned(RequestError):
-    """No checkpoint of this log has enough cosignatures."""
+    """No checkpoint has enough cosignatures."""
 
     status = 503
 
     def __init__(self) -> None:
         super().__init__(
-            "not enough witnesses have cosigned a checkpoint of this log yet; try again in a minute"
+            "not enough witnesses have cosigned a checkpoint yet; try again in a minute"
         )
 
 
@@ -89,35 +83,36 @@ def load_policy(file: Path | None) -> Policy | None:
 
 
 class Rounds:
-    """The checkpoint of each log that all witnesses are asked to cosign now.
+    """The checkpoint that all witnesses are asked to cosign now.
 
     We keep only the newest cosignature of each witness. If we always asked for the newest
     checkpoint of a growing log, they might never cosign the same one. So the target stays the same
     until it has a quorum, or for a minute, which is enough for every witness that answers.
     """
 
-    def __init__(self, logs: PublicLogs, clock: Clock) -> None:
-        self.logs = logs
+    def __init__(self, log: PublicLog, clock: Clock) -> None:
+        self.log = log
         self._clock = clock
-        self._current: dict[Log, tuple[PublishedCheckpoint, int]] = {}
+        self._current: PublishedCheckpoint | None = None
+        self._until = 0
 
-    async def target(self, log: Log, database: Queryable) -> PublishedCheckpoint:
+    async def target(self, database: Queryable) -> PublishedCheckpoint:
         """The checkpoint to cosign."""
-        current, until = self._current.get(log, (None, 0))
-        if current is None or self._clock() >= until:
-            return await self.renew(log)
+        current = self._current
+        if current is None or self._clock() >= self._until:
+            return await self.renew()
         has_quorum = await database.fetch(_HAS_QUORUM, *current.checkpoint[:2])
-        return await self.renew(log) if has_quorum else current
+        return await self.renew() if has_quorum else current
 
-    async def renew(self, log: Log) -> PublishedCheckpoint:
+    async def renew(self) -> PublishedCheckpoint:
         """Begin a round with the newest checkpoint."""
-        newest = await self.logs.checkpoint(*log)
-        self._current[log] = newest, self._clock() + ROUND_MS
-        return newest
+        self._current = await self.log.checkpoint()
+        self._until = self._clock() + ROUND_MS
+        return self._current
 
 
 class _LastAnswer(NamedTuple):
-    """What is stored about one witness and one log."""
+    """What is stored about one witness."""
 
     size: int = 0
     root: str = ""
@@ -138,41 +133,40 @@ class Cosigner:
         self._rounds = rounds
         self._add = add
         self._clock = clock
-        self._pauses: dict[Log, tuple[int, int]] = {}
-        self._published: set[Log] = set()
+        self._pause = FIRST_PAUSE_MS
+        self._paused_until = 0
+        self._is_published = False
 
-    async def ask(self, log: Log, database: Database) -> None:
-        """Have the witness cosign one log, unless it has, or has just failed.
+    async def ask(self, database: Database) -> None:
+        """Have the witness cosign the log, unless it has, or has just failed.
 
         Raises:
             DatabaseUnavailable: the log can't be read or signed, or the result can't be stored.
         """
-        pause, until = self._pauses.get(log, (FIRST_PAUSE_MS, 0))
-        if self._clock() < until:
+        if self._clock() < self._paused_until:
             return
-        self._pauses[log] = min(2 * pause, LONGEST_PAUSE_MS), self._clock() + pause
-        target = await self._rounds.target(log, database)
+        self._paused_until = self._clock() + self._pause
+        self._pause = min(2 * self._pause, LONGEST_PAUSE_MS)
+        target = await self._rounds.target(database)
         rows = await database.fetch(_LAST_ANSWER, target.checkpoint.origin, self._key.text)
-        if await self._ask(log, target, _LastAnswer(*rows[0]) if rows else _LastAnswer(), database):
-            del self._pauses[log]
+        if await self._ask(target, _LastAnswer(*rows[0]) if rows else _LastAnswer(), database):
+            self._pause, self._paused_until = FIRST_PAUSE_MS, 0
 
     async def _ask(
-        self, log: Log, target: PublishedCheckpoint, last: _LastAnswer, database: Database
+        self, target: PublishedCheckpoint, last: _LastAnswer, database: Database
     ) -> bool:
         """Return whether the witness has cosigned."""
         origin, size, root = target.checkpoint
         if last.cosigned_at is not None and (last.size, last.root) == (size, root.hex()):
-            if log not in self._published:  # with another policy, it may have a quorum now
+            if not self._is_published:  # with another policy, it may have a quorum now
                 await database.write(lambda tx: self._publish(tx, target.checkpoint))
-                self._published.add(log)
+                self._is_published = True
             return True
         try:
-            checkpoint, cosigned = await self._cosign(log, target, min(last.size, size))
+            checkpoint, cosigned = await self._cosign(target, min(last.size, size))
         except UpstreamError as error:
-            if isinstance(error, Throttled):  # the witness has one limit for all logs
-                until = self._clock() + int(error.retry_after * SECOND)
-                self._pauses = dict.fromkeys(ALL_LOGS, (LONGEST_PAUSE_MS, until))
-                self._pauses[log] = LONGEST_PAUSE_MS, until + SECOND  # the others go first
+            if isinstance(error, Throttled):
+                self._paused_until = self._clock() + int(error.retry_after * SECOND)
             await self._store_failure(origin, last, error, database)
             return False
 
@@ -185,16 +179,16 @@ class Cosigner:
         return True
 
     async def _cosign(
-        self, log: Log, target: PublishedCheckpoint, old: int
+        self, target: PublishedCheckpoint, old: int
     ) -> tuple[Checkpoint, Cosignature]:
         try:
-            lines = await self._send(log, target, old)
+            lines = await self._send(target, old)
         except OtherSize as error:
             if error.size > target.checkpoint.size:
-                target = await self._rounds.renew(log)
+                target = await self._rounds.renew()
             if error.size > target.checkpoint.size:
                 raise TreeRefused(f"{error}, and we have {target.checkpoint.size}") from error
-            lines = await self._send(log, target, error.size)
+            lines = await self._send(target, error.size)
         try:
             cosigned = open_cosignature(target.checkpoint, lines, self._key)
         except CheckpointRefused as error:
@@ -203,8 +197,8 @@ class Cosigner:
             raise InvalidReply("its cosignature is from the future; check the clocks")
         return target.checkpoint, cosigned
 
-    async def _send(self, log: Log, target: PublishedCheckpoint, old: int) -> str:
-        tree = self._rounds.logs.log(*log)
+    async def _send(self, target: PublishedCheckpoint, old: int) -> str:
+        tree = self._rounds.log.tree
         _, proof = await tree.root_and_consistency(old, _head(target.checkpoint))
         try:
             return await self._add(self._policy.urls[self.name], old, proof, target.note)
@@ -232,7 +226,7 @@ class Cosigner:
     ) -> None:
         """Store and log why the witness did not cosign, if that is news."""
         failure, is_fork = str(error), isinstance(error, TreeRefused)
-        # A refusal stays until the witness cosigns: a later timeout takes nothing back.
+        # A refusal stays until the witness cosigns, whatever fails later.
         if failure == last.failure or (last.is_fork and not is_fork):
             return
 
@@ -247,25 +241,26 @@ class Cosigner:
         await database.write(work)
 
     async def _publish_states(self, tx: Transaction) -> None:
-        origins = {self._rounds.logs.origin(*log) for log in ALL_LOGS}
         names = {key.text: name for name, key in self._policy.witnesses.items()}
         states = tuple(
             WitnessState(origin, names[key], size, at, failure, bool(is_fork), since)
-            for origin, key, size, at, failure, is_fork, since in await tx.fetch(_STATES)
-            if origin in origins and key in names
+            for origin, key, size, at, failure, is_fork, since in await tx.fetch(
+                _STATES, self._rounds.log.origin
+            )
+            if key in names
         )
         await publish(tx, [Publication.of(WITNESSES, WitnessStates(states))])
 
 
 class CosignedCheckpoints:
-    """What is published as the checkpoint of a log."""
+    """What is published as the checkpoint of the log."""
 
-    def __init__(self, logs: PublicLogs, database: Database, policy: Policy | None) -> None:
-        self._logs = logs
+    def __init__(self, log: PublicLog, database: Database, policy: Policy | None) -> None:
+        self._log = log
         self._database = database
         self._policy = policy
 
-    async def published_note(self, log: Log) -> str:
+    async def published_note(self) -> str:
         """The newest checkpoint with a quorum, or if the policy asks for none, the newest as it is.
 
         Raises:
@@ -273,10 +268,10 @@ class CosignedCheckpoints:
             DatabaseUnavailable: the log can't be read or signed, or contradicts the checkpoint.
         """
         if self._policy is None:
-            return (await self._logs.checkpoint(*log)).note
+            return (await self._log.checkpoint()).note
         # Read this before the head: the collector may publish a longer one meanwhile.
         rows = {row[0]: row[1:] for row in await self._database.fetch(_PUBLISHED)}
-        current = await self._logs.checkpoint(*log)
+        current = await self._log.checkpoint()
         newest = current.checkpoint
         lines: str
         size, root, lines = rows.get(newest.origin, (0, "", ""))
@@ -285,8 +280,8 @@ class CosignedCheckpoints:
             return current.note + lines if checkpoint == newest else current.note
         if not self._policy.is_met(cosigners(self._policy, checkpoint, lines)):
             raise NotCosigned  # there is none, or the policy has changed since
-        signed = self._logs.sign(checkpoint)  # before another coroutine can load another key
-        await self._logs.log(*log).require_growth(_head(checkpoint), _head(newest))
+        signed = self._log.sign(checkpoint)  # before another coroutine can load another key
+        await self._log.tree.require_growth(_head(checkpoint), _head(newest))
         return signed + lines
 
 
@@ -305,7 +300,7 @@ WHERE origin = $1 AND size = $2 AND root = $3 AND cosigned_at IS NOT NULL
 """
 _STATES = """
 SELECT origin, witness, size, cosigned_at, failure, is_fork, failing_since FROM cosignatures
-ORDER BY origin, witness
+WHERE origin = $1 ORDER BY witness
 """
 _PUBLISHED = "SELECT origin, size, root, lines FROM cosigned_checkpoints"
 _STORE = """

@@ -2,23 +2,24 @@
 
 Triggers refuse changes, but a rebuilt table or a copied database loses them silently.
 `Continuity` notices a record without the versions that the service published. `SignedHeads`
-remembers the tree heads that were signed, so that no later checkpoint contradicts them.
+remembers the last tree head that was signed, so that no later checkpoint contradicts it.
 """
 
 import logging
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from barograph.errors import ConfigurationError
-from barograph.history.checkpoint import EVENT_LOG, LogKeys, LogName
+from barograph.history.checkpoint import LogKeys
+from barograph.history.digest import GENESIS
 from barograph.history.ledger import HISTORY
-from barograph.history.merkle import EMPTY_ROOT, TreeHead
-from barograph.history.reader import HistoryReader, RecordDamaged
-from barograph.history.records import ChainEnd, Stances
+from barograph.history.merkle import EMPTY_HEAD, TreeHead
+from barograph.history.reader import HistoryReader, HistoryRewritten, RecordDamaged
+from barograph.history.records import KINDS, LISTS, ChainEnd, ListName, Stances
 from barograph.history.rights import require_rights
 from barograph.kit.clock import Clock
 from barograph.kit.database import (
@@ -40,14 +41,16 @@ CONTRADICTED = "the history contradicts what was recorded or signed before; noth
 UNAVAILABLE = "the history cannot be read or signed"
 NOT_SIGNED = "the history is not signed"
 RESTORED = (
-    "it was restored from a backup, and the operator must first compare it with the checkpoints "
-    "that were published (barograph stances resume)"
+    "a restore from a backup was interrupted, and the operator must complete it (barograph stances "
+    "resume)"
 )
 OTHER_KEY = (
     "this host doesn't have the current key; the operator must put history-key in its data folder "
     "or set BAROGRAPH_HISTORY_KEY, repeat a command that was interrupted (barograph stances "
-    "rotate-key), or replace a lost key (barograph stances resume --new-origin)"
+    "rotate-key), or replace a lost key (barograph stances resume)"
 )
+PAGE = 128
+"""Documents hashed at a time; other requests wait meanwhile."""
 
 
 class RecordReplaced(RecordDamaged):
@@ -127,6 +130,51 @@ class Continuity:
     def __init__(self, history: HistoryReader, published: Callable[[], Stances | None]) -> None:
         self._history = history
         self._published = published
+        self._verified: dict[tuple[str, ListName], tuple[int, str]] = {}
+
+    async def require_chains(self) -> None:
+        """Check the same for all kinds, and every document that was recorded since the last call.
+
+        Raises:
+            RecordDamaged: a document does not match its digest, or not continue its chain.
+            DatabaseUnavailable: the record cannot be read.
+        """
+        for kind in KINDS:
+            await self.require(kind)
+            for name in LISTS:
+                while await self._verify_page(kind, name):
+                    pass
+
+    async def require_logged(self, entries: Mapping[tuple[str, ListName], tuple[int, str]]) -> None:
+        """Check that the record holds the last versions and withdrawals that the log names.
+
+        Raises:
+            RecordReplaced: it does not.
+            DatabaseUnavailable: the record cannot be read.
+        """
+        for (kind, name), place in entries.items():
+            if self._verified.get((kind, name)) == place:
+                continue
+            sequence, logged = place
+            rows = await self._history.digests(kind, name, sequence - 1, 1)
+            if [row.digest for row in rows] != [logged]:
+                raise RecordReplaced(f"{name} of {kind}: number {sequence} is not the logged one")
+
+    async def _verify_page(self, kind: str, name: ListName) -> bool:
+        """Verify the next documents of a chain; return whether there may be more."""
+        size, newest = self._verified.get((kind, name), (0, GENESIS))
+        # From the last verified one on, which must still be there.
+        links = await self._history.chain_links(kind, name, max(0, size - 1), PAGE)
+        if size and (not links or links.pop(0).digest != newest):
+            raise HistoryRewritten(f"{name} of {kind}: number {size} was changed, or is missing")
+        for link in links:
+            if link.previous_digest != newest:
+                raise RecordDamaged(
+                    f"the chain is broken at {link.digest}: run `barograph stances verify`"
+                )
+            newest = link.digest
+        self._verified[kind, name] = size + len(links), newest
+        return len(links) >= PAGE - 1
 
     async def require(self, kind: str) -> None:
         """Check that the record of a kind is the published one.
@@ -146,18 +194,19 @@ class SigningRefused(DatabaseUnavailable):
 
 
 class SignedHead(NamedTuple):
-    """The last signed head of a log, and the current keys."""
+    """The last signed head, and the current keys."""
 
     keys: LogKeys
     head: TreeHead
     is_stored: bool = True
-    """False if the head is not stored where it belongs."""
+    """False before the first head."""
 
 
 class SignedHeads:
-    """The tree heads that all processes signed, and whether this process can sign now.
+    """The last tree head that any process signed, and whether this process can sign now.
 
-    No head is in the same database as the entries of its log: those of events are in the history.
+    The head is in the history's database, the entries are in the service's: nobody who can write to
+    only one of them can rewrite the log and make the service forget what it signed.
     """
 
     def __init__(self, database: Database, history: Database, clock: Clock) -> None:
@@ -168,18 +217,15 @@ class SignedHeads:
         """Why no checkpoint can be signed, and since when; safe to publish."""
 
         self.signed_at: int | None = None
-        """When this process last signed or confirmed every checkpoint."""
+        """When this process last signed or confirmed the checkpoint."""
 
-    async def last_signed(self, kind: str, log: LogName) -> SignedHead:
-        """The last signed head; the head of the empty list if there is none."""
-        last = await _last_signed(self.database, kind, log)
-        if (kind, log) != EVENT_LOG:
-            return last
+    async def last_signed(self) -> SignedHead:
+        """The last signed head; the head of the empty log if there is none."""
+        keys = await read_log_keys(self.database)
         # Regardless of the keys: an attacker who can rewrite the events can rewrite the keys too.
-        rows = await self._history.fetch(_EVENT_HEAD)
-        # Before migration 0004 of the history, it was with the others.
-        head = TreeHead(rows[0][0], bytes.fromhex(rows[0][1])) if rows else last.head
-        return SignedHead(last.keys, head, is_stored=bool(rows))
+        rows = await self._history.fetch(_HEAD)
+        head = TreeHead(rows[0][0], bytes.fromhex(rows[0][1])) if rows else EMPTY_HEAD
+        return SignedHead(keys, head, is_stored=bool(rows))
 
     async def adopt(self, public_key: bytes) -> None:
         """Store the key that signs first, unless another process was faster."""
@@ -191,7 +237,7 @@ class SignedHeads:
 
         await self.database.write(work)
 
-    async def advance(self, kind: str, log: LogName, last: SignedHead, head: TreeHead) -> bool:
+    async def advance(self, last: SignedHead, head: TreeHead) -> bool:
         """Store a head as the successor of `last`, before it is signed.
 
         Returns whether it is the newest now; otherwise another process was faster, or the keys
@@ -200,28 +246,20 @@ class SignedHeads:
         Raises:
             DatabaseUnavailable: nothing was stored, so nothing may be signed.
         """
-        heads = head.size, head.root.hex(), last.head.size, last.head.root.hex()
-
-        async def work(tx: Transaction) -> None:
-            if await read_log_keys(tx) == last.keys:
-                await tx.execute(_ADVANCE, kind, log, *heads)
-
-        if (kind, log) != EVENT_LOG:
-            await self.database.write(work)
-        elif await read_log_keys(self.database) == last.keys:
+        if await read_log_keys(self.database) == last.keys:
             # If the keys change now, the new ones sign the same entries.
-            sql = _ADVANCE_EVENTS if last.is_stored else _FIRST_EVENTS
-            values = heads if last.is_stored else heads[:2]
-            await self._history.write(lambda tx: tx.execute(sql, *values))
-        return await self.last_signed(kind, log) == SignedHead(last.keys, head)
+            values = head.size, head.root.hex(), last.head.size, last.head.root.hex()
+            sql, used = (_ADVANCE, values) if last.is_stored else (_FIRST, values[:2])
+            await self._history.write(lambda tx: tx.execute(sql, *used))
+        return await self.last_signed() == SignedHead(last.keys, head)
 
-    async def restart_events(self, head: TreeHead) -> None:
-        """Forget what was signed of the log of events: from now on, it begins with this head."""
+    async def restart(self, head: TreeHead) -> None:
+        """Forget what was signed: from now on, the log begins with this head."""
         values = head.size, head.root.hex()
-        await self._history.write(lambda tx: tx.execute(_RESTART_EVENTS, *values))
+        await self._history.write(lambda tx: tx.execute(_RESTART, *values))
 
     def signing_worked(self) -> None:
-        """Note that every checkpoint was signed."""
+        """Note that the checkpoint was signed."""
         if self.failure is not None:
             logger.warning("checkpoints are signed again")
         self.failure = None
@@ -240,24 +278,14 @@ class SignedHeads:
 
 
 async def read_log_keys(tx: Queryable) -> LogKeys:
-    """The name and keys of the published logs; the defaults before anything was signed."""
+    """The name and keys of the log; the defaults before anything was signed."""
     rows = await tx.fetch("SELECT keys FROM history_origin")
-    return _decode(rows[0][0] if rows else None)
+    return _LOG_KEYS.decode(rows[0][0]) if rows else LogKeys()
 
 
 async def store_log_keys(tx: Transaction, keys: LogKeys) -> None:
-    """Replace the name and keys of the published logs."""
+    """Replace the name and keys of the log."""
     await tx.execute(_STORE_KEYS, msgspec.json.encode(keys).decode())
-
-
-def _decode(keys: str | None) -> LogKeys:
-    return LogKeys() if keys is None else _LOG_KEYS.decode(keys)
-
-
-async def _last_signed(tx: Queryable, kind: str, log: LogName) -> SignedHead:
-    ((size, root, keys),) = await tx.fetch(_LAST_SIGNED, kind, log)
-    head = TreeHead(0, EMPTY_ROOT) if size is None else TreeHead(size, bytes.fromhex(root))
-    return SignedHead(_decode(keys), head)
 
 
 _GUARD = {
@@ -288,24 +316,15 @@ SELECT rulename::text, '' FROM pg_rewrite WHERE ev_class IN (SELECT oid FROM tab
 UNION ALL
 SELECT 'row security of ' || relname, '' FROM tables WHERE relrowsecurity
 """
-_LAST_SIGNED = """
-SELECT size, root, keys FROM (SELECT 1 AS row) AS one
-LEFT JOIN signed_heads ON kind = $1 AND log = $2 LEFT JOIN history_origin ON id = 1
-"""
 _LOG_KEYS = msgspec.json.Decoder(LogKeys)
 _STORE_KEYS = """
 INSERT INTO history_origin (id, keys) VALUES (1, $1)
 ON CONFLICT (id) DO UPDATE SET keys = excluded.keys
 """
-_ADVANCE = """
-INSERT INTO signed_heads (kind, log, size, root) VALUES ($1, $2, $3, $4)
-ON CONFLICT (kind, log) DO UPDATE SET size = excluded.size, root = excluded.root
-WHERE signed_heads.size = $5 AND signed_heads.root = $6
-"""
-_EVENT_HEAD = "SELECT size, root FROM event_heads ORDER BY size DESC LIMIT 1"
+_HEAD = "SELECT size, root FROM event_heads ORDER BY size DESC LIMIT 1"
 # One row for the log of any name: with several, the keys would decide which one counts.
-_FIRST_EVENTS = """
+_FIRST = """
 INSERT INTO event_heads (name, size, root) VALUES ('', $1, $2) ON CONFLICT (name) DO NOTHING
 """
-_RESTART_EVENTS = "UPDATE event_heads SET size = $1, root = $2"
-_ADVANCE_EVENTS = f"{_RESTART_EVENTS} WHERE size = $3 AND root = $4"
+_RESTART = "UPDATE event_heads SET size = $1, root = $2"
+_ADVANCE = f"{_RESTART} WHERE size = $3 AND root = $4"

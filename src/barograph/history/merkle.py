@@ -30,6 +30,9 @@ class TreeHead(NamedTuple):
     root: bytes
 
 
+EMPTY_HEAD = TreeHead(0, EMPTY_ROOT)
+
+
 class Peak(NamedTuple):
     """The root of a complete subtree of 2 ** `level` leaves."""
 

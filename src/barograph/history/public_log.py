@@ -1,33 +1,29 @@
-"""The published logs as Merkle trees, with their signed checkpoints.
+"""The public log: every event as one Merkle tree, with its signed checkpoints.
 
-A log keeps the root of every full block of digests, so a checkpoint reads only new digests and a
-proof those of two blocks. It checks the hash chain as it grows, and never publishes a head that
-contradicts a signed one.
+An entry is the SHA-256 of an event's text. The tree keeps the root of every full block of entries,
+so a checkpoint reads only new entries and a proof those of two blocks. It checks each text as it
+grows, and never publishes a head that contradicts a signed one.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from functools import partial
+from typing import NamedTuple
 
+import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from barograph.errors import ConfigurationError
+from barograph.events.store import NEVER_REMOVED
 from barograph.history.checkpoint import (
-    ALL_LOGS,
-    EVENT_LOG,
     Checkpoint,
-    Log,
     LogKeys,
-    LogName,
     PublishedCheckpoint,
     log_origin,
     public_bytes,
     sign_checkpoint,
     verifier_of,
 )
-from barograph.history.digest import GENESIS
-from barograph.history.event_log import event_digests, verified_digests
 from barograph.history.guards import (
     OTHER_KEY,
     RESTORED,
@@ -47,50 +43,93 @@ from barograph.history.merkle import (
     leaf_hash,
     peaks_root,
 )
-from barograph.history.reader import ChainLink, HistoryReader, RecordDamaged
-from barograph.history.records import KINDS, DigestRow
+from barograph.history.reader import HistoryRewritten, RecordDamaged
+from barograph.history.records import DigestRow, ListName
 from barograph.history.tiles import TILE_LEVEL, TILE_WIDTH, Tile, entry_bundle
-from barograph.kit.database import Database, DatabaseUnavailable
+from barograph.kit.database import DatabaseUnavailable, Queryable, Row
+from barograph.kit.json import digest
+from barograph.kit.timestamps import iso_timestamp
 
 BLOCK = TILE_WIDTH
-"""The digests of a block are one tile of the lowest level."""
+"""The entries of a block are one tile of the lowest level."""
 
 PAGE = 128
-"""Documents hashed at a time; other requests wait meanwhile."""
+"""Texts hashed at a time; other requests wait meanwhile."""
 
 RETRY_SECONDS = 5.0
 
-ReadDigests = Callable[[int, int], Awaitable[Sequence[DigestRow]]]
-"""Takes a sequence and a limit; returns the digests after that sequence."""
 
-ReadNew = Callable[[str, int, int], Awaitable[list[str]]]
-"""Takes the last known digest too; returns digests that were verified against their documents."""
-
-
-class HistoryRewritten(RecordDamaged):
-    """The record contradicts a signed checkpoint."""
+async def event_digests(queryable: Queryable, after: int, limit: int) -> list[DigestRow]:
+    """The digests of events after an id, in order."""
+    return [DigestRow(*row) for row in await queryable.fetch(_DIGESTS, after, limit)]
 
 
-class PublicLog:
-    """One list of digests as a tree that grows with it.
+class _Text(msgspec.Struct):
+    """What is checked of a text."""
 
-    Methods raise `DatabaseUnavailable` if the record cannot be read, `RecordDamaged` if a new
-    digest does not continue the chain, and `HistoryRewritten` if the record contradicts a head.
+    type: str
+    at: str
+    kind: str = ""
+    sequence: int = 0
+    history_digest: str = ""
+    event_digest: str = ""
+
+
+class _Entry(NamedTuple):
+    digest: str
+    text: _Text | None
+    """None if it was removed."""
+
+
+async def _verified_entries(queryable: Queryable, after: int, limit: int) -> list[_Entry]:
+    """The entries after an id, each verified against its text unless the text was removed.
+
+    Raises:
+        RecordDamaged: a text or its columns do not match, or an event or its text is missing.
+    """
+    rows = await queryable.fetch(_TEXTS, after, limit)
+    return [_verified(row, number) for number, row in enumerate(rows, after + 1)]
+
+
+def _verified(row: Row, expected: int) -> _Entry:
+    number, recorded, body, removed, kind, at = row
+    damaged = RecordDamaged(f"event {expected} was changed, or is missing")
+    if number != expected or (not body and (not removed or kind in NEVER_REMOVED)):
+        raise damaged
+    if not body:
+        return _Entry(recorded, None)
+    try:
+        # Readers use the columns, too, and see only them if the text is removed later.
+        text = _TEXT.decode(body)
+        is_same = (digest(body), text.type, text.at) == (recorded, kind, iso_timestamp(at))
+    except (msgspec.MsgspecError, ValueError, OverflowError) as error:
+        raise damaged from error
+    if not is_same:
+        raise damaged
+    return _Entry(recorded, text)
+
+
+class LogTree:
+    """The entries as a tree that grows with them.
+
+    Methods raise `DatabaseUnavailable` if the events cannot be read, `RecordDamaged` if a new entry
+    is not the digest of its text, and `HistoryRewritten` if the events contradict a head.
     """
 
-    def __init__(self, read: ReadDigests, read_new: ReadNew) -> None:
-        self._read = read
-        self._read_new = read_new
+    def __init__(self, database: Queryable) -> None:
+        self._database = database
         self._growing = asyncio.Lock()
         self._blocks: list[bytes] = []
         self._full_blocks = Frontier()
         self._last_block = Frontier()
         self._last_digests: list[str] = []
         self._size = 0
-        self._newest = GENESIS
+        self._newest = ""
+        self.recorded: dict[tuple[str, ListName], tuple[int, str]] = {}
+        """The last version and the last withdrawal of each kind in the log: sequence and digest."""
 
     async def head(self) -> TreeHead:
-        """The head of the tree over everything recorded now."""
+        """The head of the tree over everything logged now."""
         async with self._growing:
             await self._expect_no_change()
             while await self._grow():
@@ -105,60 +144,58 @@ class PublicLog:
     async def root_and_consistency(self, size: int, head: TreeHead) -> tuple[bytes, list[bytes]]:
         """The root that the log had at `size`, and the proof that `head` begins with it."""
         root = await self._root(Range(0, size))
-        proof = [await self._root(each) for each in consistency_ranges(size, head.size)]
+        proof = [await self._root(leaves) for leaves in consistency_ranges(size, head.size)]
         if not is_consistent(size, root, head.size, head.root, proof):
-            raise HistoryRewritten(f"the first {size} digests do not match the head")
+            raise HistoryRewritten(f"the first {size} entries do not match the head")
         return root, proof
 
     async def require_growth(self, signed: TreeHead, head: TreeHead) -> None:
         """Check that a head is no shorter than a signed one, and begins with its tree."""
         if signed.size > head.size or await self.root(signed.size, head) != signed.root:
             raise HistoryRewritten(
-                f"the signed checkpoint of {signed.size} digests does not match the record"
+                f"the signed checkpoint of {signed.size} entries does not match the events"
             )
 
     async def inclusion_proof(self, index: int, size: int) -> list[bytes]:
         """The proof that a leaf is in the tree of `size`."""
-        return [await self._root(each) for each in inclusion_ranges(index, size)]
+        return [await self._root(leaves) for leaves in inclusion_ranges(index, size)]
 
     async def tile(self, tile: Tile) -> bytes:
         """The bytes of a tile or bundle that the tree has."""
         if not tile.level:
             digests = (await self._block(tile.number))[: tile.width]
-            hashes = [leaf_hash(each) for each in digests]
+            hashes = [leaf_hash(entry) for entry in digests]
             return entry_bundle(digests) if tile.level is None else b"".join(hashes)
         span = BLOCK << TILE_LEVEL * (tile.level - 1)
-        starts = [(tile.number * TILE_WIDTH + each) * span for each in range(tile.width)]
+        starts = [(tile.number * TILE_WIDTH + place) * span for place in range(tile.width)]
         return b"".join([await self._root(Range(start, start + span)) for start in starts])
-
-    async def digest(self, index: int) -> str:
-        """The digest of one entry."""
-        return (await self._block(index // BLOCK))[index % BLOCK]
 
     async def _block(self, number: int) -> list[str]:
         """The digests of a block, checked against the tree."""
         if number == len(self._blocks):
             return self._last_digests
-        digests = [each.digest for each in await self._read(number * BLOCK, BLOCK)]
+        digests = await self._read(number * BLOCK, BLOCK)
         frontier = Frontier()
         _add(frontier, digests)
         if peaks_root(frontier.peaks) != self._blocks[number]:
-            raise HistoryRewritten(f"the digests after {number * BLOCK} were changed")
+            raise HistoryRewritten(f"the entries after {number * BLOCK} were changed")
         return digests
 
     async def _expect_no_change(self) -> None:
-        if self._size == 0:
-            return
-        found = await self._read(self._size - 1, 1)
-        if [each.digest for each in found] != [self._newest]:
-            raise HistoryRewritten(f"digest {self._size} contradicts a signed checkpoint")
+        if self._size and await self._read(self._size - 1, 1) != [self._newest]:
+            raise HistoryRewritten(f"entry {self._size} contradicts a signed checkpoint")
 
     async def _grow(self) -> bool:
-        """Add a page of digests to the current block; return whether there may be more."""
+        """Add a page of entries to the current block; return whether there may be more."""
         wanted = min(PAGE, BLOCK - self._size % BLOCK)
-        digests = await self._read_new(self._newest, self._size, wanted)
+        entries = await _verified_entries(self._database, self._size, wanted)
+        digests = [entry.digest for entry in entries]
         if not digests:
             return False
+        for text in (entry.text for entry in entries):
+            if text is not None and text.sequence and text.type in _LISTS:
+                place = text.sequence, text.history_digest or text.event_digest
+                self.recorded[text.kind, _LISTS[text.type]] = place
         _add(self._last_block, digests)
         self._last_digests += digests
         self._size += len(digests)
@@ -179,21 +216,23 @@ class PublicLog:
                 frontier.add(block, TILE_LEVEL)
             start = end // BLOCK * BLOCK
         if start < end:
-            _add(frontier, [each.digest for each in await self._read(start, end - start)])
+            _add(frontier, await self._read(start, end - start))
         return peaks_root(frontier.peaks)
 
+    async def _read(self, after: int, limit: int) -> list[str]:
+        return [row.digest for row in await event_digests(self._database, after, limit)]
 
-class PublicLogs:
-    """The logs of all kinds, with the key that signs their checkpoints.
 
-    Methods raise `DatabaseUnavailable` if the record cannot be read or the signed head cannot be
-    stored, `RecordDamaged` if the record contradicts its digests, a published end or a head, and
-    `SigningRefused` after a restore or a change of the key.
+class PublicLog:
+    """The log, and the key that signs its checkpoints.
+
+    Methods raise `DatabaseUnavailable` if a database cannot be read or the signed head cannot be
+    stored, `RecordDamaged` if the events or the recorded stances contradict their digests, a
+    published end or a head, and `SigningRefused` after a restore or a change of the key.
     """
 
     def __init__(
         self,
-        history: HistoryReader,
         key: Ed25519PrivateKey,
         base_url: str,
         signed: SignedHeads,
@@ -201,52 +240,59 @@ class PublicLogs:
         *,
         reload_key: Callable[[], Ed25519PrivateKey],
     ) -> None:
+        self.database = signed.database
+        """Where the events are."""
+
+        self.tree = LogTree(signed.database)
         self._key = key
         self._reload_key = reload_key
         self.keys = LogKeys()
-        """The name and keys of the logs, as last read from the database."""
+        """The name and keys of the log, as last read from the database."""
 
         self._signed = signed
         self._continuity = continuity
         self._base_url = base_url
-        self._published: dict[Log, PublishedCheckpoint] = {}
-        self._logs = {each: open_log(history, signed.database, each) for each in ALL_LOGS}
-
-    def log(self, kind: str, log: LogName) -> PublicLog:
-        """One log."""
-        return self._logs[kind, log]
+        self._published: PublishedCheckpoint | None = None
 
     @property
     def public_key(self) -> bytes:
-        """The public half of the key, the same for all logs."""
+        """The public half of the key."""
         return public_bytes(self._key)
 
-    def proof_url(self, kind: str, history_digest: str) -> str:
+    @property
+    def origin(self) -> str:
+        """The name of the log."""
+        return log_origin(self._base_url, self.keys.name)
+
+    def proof_url(self, history_digest: str) -> str:
         """Where the proof of a version is."""
         scheme, _, _ = self._base_url.partition("://")
-        return f"{scheme}://{self.origin(kind, 'versions')}/{history_digest}.tlog-proof"
-
-    def origin(self, kind: str, log: LogName) -> str:
-        """The name of a log."""
-        return log_origin(self._base_url, kind, log, self.keys.name_of((kind, log)))
-
-    async def checkpoint(self, kind: str, log: LogName) -> PublishedCheckpoint:
-        """The newest checkpoint of a log."""
-        return (await self._checkpoints([(kind, log)]))[0]
+        return f"{scheme}://{self.origin}/{history_digest}.tlog-proof"
 
     def sign(self, checkpoint: Checkpoint) -> str:
         """Sign an earlier checkpoint again."""
         return sign_checkpoint(checkpoint, self._key)
 
-    async def checkpoints(self) -> list[PublishedCheckpoint]:
-        """The newest checkpoint of every log."""
+    async def checkpoint(self) -> PublishedCheckpoint:
+        """The newest checkpoint."""
         try:
-            found = await self._checkpoints(ALL_LOGS)
+            newest = await self._newest()
+            while newest.keys != self.keys:  # another coroutine has loaded a new key meanwhile
+                newest = await self._newest()
         except DatabaseUnavailable as error:
             self._signed.signing_failed(error)
             raise
         self._signed.signing_worked()
-        return found
+        signed = Checkpoint(self.origin, *newest.head), verifier_of(self._key, self.origin)
+        published = self._published
+        if published is None or (published.checkpoint, published.verifier) != signed:
+            note = sign_checkpoint(signed[0], self._key)
+            published = self._published = PublishedCheckpoint(signed[0], note, signed[1])
+        return published
+
+    async def head(self) -> TreeHead:
+        """The newest head, stored as signed before it is published."""
+        return (await self._newest()).head
 
     @property
     def is_probed(self) -> bool:
@@ -255,20 +301,19 @@ class PublicLogs:
 
     @property
     def last_signed(self) -> tuple[int, int] | None:
-        """How many entries of stances are signed, and when this process confirmed them.
+        """How many entries are signed, and when this process confirmed them.
 
         None before the first time, and while no checkpoint can be signed.
         """
         at = self._signed.signed_at
-        if at is None or self._signed.failure is not None:
+        if at is None or self._published is None or self._signed.failure is not None:
             return None
-        sizes = [each.checkpoint.size for each in self._published.values() if each.kind in KINDS]
-        return sum(sizes), at
+        return self._published.checkpoint.size, at
 
     async def probe(self) -> None:
         """Sign now, so that `/api/status` does not depend on requests."""
         with suppress(DatabaseUnavailable):
-            await self.checkpoints()
+            await self.checkpoint()
 
     async def retry(self, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
         """Sign again soon after a failure: the next probe can be a minute away."""
@@ -277,32 +322,19 @@ class PublicLogs:
             if self._signed.failure is not None:
                 await self.probe()
 
-    async def head(self, kind: str, log: LogName) -> TreeHead:
-        """The newest head of a log, stored as signed before it is published."""
-        return (await self._newest(kind, log)).head
-
-    async def _checkpoints(self, logs: Sequence[Log]) -> list[PublishedCheckpoint]:
-        """The newest checkpoints of logs, all signed by our key."""
-        while True:
-            newest = [await self._newest(*log) for log in logs]
-            # The key may have changed in between, or another coroutine may have loaded a new one.
-            if all(each.keys == self.keys for each in newest):
-                pairs = zip(logs, newest, strict=True)
-                return [self._checkpoint(*log, each.head) for log, each in pairs]
-
-    async def _newest(self, kind: str, log: LogName) -> SignedHead:
-        tree = self._logs[kind, log]
-        await self._continuity.require(kind)
+    async def _newest(self) -> SignedHead:
+        await self._continuity.require_chains()
         while True:
             # Read this before the head: another worker may sign a longer one meanwhile.
-            last = await self._signed.last_signed(kind, log)
+            last = await self._signed.last_signed()
             if not await self._may_sign(last.keys):
                 continue
-            head = await tree.head()
+            head = await self.tree.head()
+            await self._continuity.require_logged(self.tree.recorded)
             if head == last.head and last.is_stored:
                 return last
-            await tree.require_growth(last.head, head)
-            if await self._signed.advance(kind, log, last, head):
+            await self.tree.require_growth(last.head, head)
+            if await self._signed.advance(last, head):
                 return SignedHead(last.keys, head)
 
     async def _may_sign(self, keys: LogKeys) -> bool:
@@ -327,46 +359,17 @@ class PublicLogs:
                 return key
         raise SigningRefused(OTHER_KEY)
 
-    def _checkpoint(self, kind: str, log: LogName, head: TreeHead) -> PublishedCheckpoint:
-        name = self.origin(kind, log)
-        signed = Checkpoint(name, *head), verifier_of(self._key, name)
-        published = self._published.get((kind, log))
-        if published is None or (published.checkpoint, published.verifier) != signed:
-            note = sign_checkpoint(signed[0], self._key)
-            published = PublishedCheckpoint(kind, log, signed[0], note, signed[1])
-            self._published[kind, log] = published
-        return published
-
-
-def open_log(history: HistoryReader, service: Database, log: Log) -> PublicLog:
-    """One log of the record, or the log of events in the service's database."""
-    if log == EVENT_LOG:
-        read_new = partial(verified_digests, service)
-        return PublicLog(partial(event_digests, service), lambda _, *page: read_new(*page))
-
-    async def read(newest: str, after: int, limit: int) -> list[str]:
-        return chained_digests(newest, await history.chain_links(*log, after, limit))
-
-    return PublicLog(partial(history.digests, *log), read)
-
-
-def chained_digests(previous: str, links: Sequence[ChainLink]) -> list[str]:
-    """The digests of links that continue a chain.
-
-    Raises:
-        RecordDamaged: a link does not name its predecessor.
-    """
-    for link in links:
-        if link.previous_digest != previous:
-            raise RecordDamaged(
-                f"the chain is broken at {link.digest}: run `barograph stances verify`"
-            )
-        previous = link.digest
-    return [link.digest for link in links]
-
 
 def _add(frontier: Frontier, digests: Sequence[str]) -> None:
     try:
         frontier.add_digests(digests)
     except NotADigest as error:
-        raise RecordDamaged(f"the record holds an invalid digest: {error}") from error
+        raise RecordDamaged(f"the log holds an invalid digest: {error}") from error
+
+
+_LISTS: dict[str, ListName] = {"stance.recorded": "versions", "stance.withdrawn": "events"}
+_TEXT = msgspec.json.Decoder(_Text)
+_DIGESTS = "SELECT id, digest, at FROM events WHERE id > $1 ORDER BY id LIMIT $2"
+_TEXTS = """
+SELECT id, digest, body, removed, type, at FROM events WHERE id > $1 ORDER BY id LIMIT $2
+"""

@@ -9,9 +9,8 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from barograph.history.checkpoint import LogName
 from barograph.history.digest import read_event, read_version
-from barograph.history.records import DigestRow, Version, VersionEvent
+from barograph.history.records import DigestRow, ListName, Version, VersionEvent
 from barograph.kit.database import Database, DatabaseUnavailable, Row, Value
 from barograph.kit.json import digest
 
@@ -28,6 +27,10 @@ is faster than hashing one."""
 
 class RecordDamaged(DatabaseUnavailable):
     """The database does not hold what was recorded."""
+
+
+class HistoryRewritten(RecordDamaged):
+    """The record contradicts what this process has read, or a signed checkpoint."""
 
 
 class ChainLink(msgspec.Struct, frozen=True):
@@ -114,10 +117,10 @@ class HistoryReader:
         """How many versions were issued from `start` until before `end`."""
         return int((await self._fetch(_COUNT_ISSUED, kind, start, end))[0][0])
 
-    async def sequence_of(self, kind: str, history_digest: str) -> int | None:
-        """The sequence of the version with a digest; None if there is none."""
-        rows = await self._fetch(_SEQUENCE_OF, kind, history_digest)
-        return int(rows[0][0]) if rows else None
+    async def version_with(self, history_digest: str) -> Version | None:
+        """The version with a digest; None if there is none."""
+        rows = await self._fetch(_WITH_DIGEST, history_digest)
+        return version_from(rows[0]) if rows else None
 
     async def sequence_issued_by(self, kind: str, moment: int) -> int:
         """The sequence of the newest version issued by a moment; 1 if there is none."""
@@ -127,17 +130,19 @@ class HistoryReader:
         """Every event of a kind, in order."""
         return [event_from(row) for row in await self._fetch(_EVENTS, kind)]
 
-    async def count(self, kind: str, log: LogName) -> int:
+    async def count(self, kind: str, name: ListName) -> int:
         """How many versions or events are recorded."""
-        return int((await self._fetch(_COUNT[log], kind))[0][0])
+        return int((await self._fetch(_COUNT[name], kind))[0][0])
 
-    async def digests(self, kind: str, log: LogName, after: int, limit: int) -> list[DigestRow]:
+    async def digests(self, kind: str, name: ListName, after: int, limit: int) -> list[DigestRow]:
         """The digests of versions or events after a sequence, in order."""
-        return [DigestRow(*row) for row in await self._fetch(_DIGESTS[log], kind, after, limit)]
+        return [DigestRow(*row) for row in await self._fetch(_DIGESTS[name], kind, after, limit)]
 
-    async def chain_links(self, kind: str, log: LogName, after: int, limit: int) -> list[ChainLink]:
+    async def chain_links(
+        self, kind: str, name: ListName, after: int, limit: int
+    ) -> list[ChainLink]:
         """The same digests, each verified against its document, with its predecessor."""
-        return [_link(row) for row in await self._fetch(_LINKS[log], kind, after, limit)]
+        return [_link(row) for row in await self._fetch(_LINKS[name], kind, after, limit)]
 
     async def _fetch(self, sql: str, *values: Value) -> list[Row]:
         try:
@@ -234,16 +239,16 @@ WHERE kind = $1 AND sequence > $2 AND ({}) ORDER BY sequence LIMIT $3
 _COUNT_ISSUED = """
 SELECT count(*) FROM stance_versions WHERE kind = $1 AND issued_at >= $2 AND issued_at < $3
 """
-_SEQUENCE_OF = "SELECT sequence FROM stance_versions WHERE kind = $1 AND history_digest = $2"
+_WITH_DIGEST = "SELECT document, history_digest FROM stance_versions WHERE history_digest = $1"
 _SEQUENCE_ISSUED_BY = """
 SELECT coalesce(max(sequence), 1) FROM stance_versions WHERE kind = $1 AND issued_at <= $2
 """
 _EVENTS = "SELECT document, event_digest FROM stance_events WHERE kind = $1 ORDER BY sequence"
-_COUNT: dict[LogName, str] = {
+_COUNT: dict[ListName, str] = {
     "versions": "SELECT coalesce(max(sequence), 0) FROM stance_versions WHERE kind = $1",
     "events": "SELECT coalesce(max(sequence), 0) FROM stance_events WHERE kind = $1",
 }
-_DIGESTS: dict[LogName, str] = {
+_DIGESTS: dict[ListName, str] = {
     "versions": """
 SELECT sequence, history_digest, issued_at FROM stance_versions
 WHERE kind = $1 AND sequence > $2 ORDER BY sequence LIMIT $3
@@ -253,7 +258,7 @@ SELECT sequence, event_digest, at FROM stance_events
 WHERE kind = $1 AND sequence > $2 ORDER BY sequence LIMIT $3
 """,
 }
-_LINKS: dict[LogName, str] = {
+_LINKS: dict[ListName, str] = {
     "versions": """
 SELECT document, history_digest FROM stance_versions
 WHERE kind = $1 AND sequence > $2 ORDER BY sequence LIMIT $3

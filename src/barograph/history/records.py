@@ -1,6 +1,6 @@
 """A stance as frozen records: proposed, recorded, withdrawn, published (pure)."""
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from msgspec import Struct
 
@@ -10,6 +10,10 @@ SCHEMA = "stance-v1"
 EVENT_SCHEMA = "stance-event-v1"
 
 KINDS = ("btc-etf-stance", "rates-desk", "funding-regime-stance")
+ListName = Literal["versions", "events"]
+LISTS: tuple[ListName, ...] = get_args(ListName)
+"""What is recorded of each kind."""
+
 LABELS = ("constructive", "neutral", "cautious", "stand-aside")
 
 WITHDRAWN = "withdrawn"

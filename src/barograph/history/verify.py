@@ -8,7 +8,6 @@ published, or a kept checkpoint, shows it.
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Literal, NamedTuple
 
-from barograph.history.checkpoint import EVENT_LOG
 from barograph.history.digest import (
     GENESIS,
     event_document,
@@ -17,9 +16,15 @@ from barograph.history.digest import (
     version_document,
     withdrawal_digest,
 )
-from barograph.history.guards import RecordReplaced, SignedHeads, require_chain_end, wrong_guards
+from barograph.history.guards import (
+    Continuity,
+    RecordReplaced,
+    SignedHeads,
+    require_chain_end,
+    wrong_guards,
+)
 from barograph.history.ledger import EVENT_COLUMNS, VERSION_COLUMNS, event_columns, version_columns
-from barograph.history.public_log import open_log
+from barograph.history.public_log import LogTree
 from barograph.history.reader import HistoryReader, RecordDamaged
 from barograph.history.records import KINDS, WITHDRAWN, ChainEnd, Stances, Version, VersionEvent
 from barograph.kit.clock import system_clock
@@ -144,11 +149,13 @@ async def verify_published(history: HistoryReader, published: Stances) -> Broken
 async def verify_event_log(service: Database, history: Database) -> BrokenRecord | int:
     """Verify every event, and all of them against the last signed head; return their number."""
     # Read this before the events, which may grow meanwhile.
-    signed = await SignedHeads(service, history, system_clock).last_signed(*EVENT_LOG)
-    tree = open_log(HistoryReader(history), service, EVENT_LOG)
+    signed = await SignedHeads(service, history, system_clock).last_signed()
+    tree = LogTree(service)
     try:
         head = await tree.head()
         await tree.require_growth(signed.head, head)
+        # Each digest covers the one before it, so the last of each kind stands for all.
+        await Continuity(HistoryReader(history), lambda: None).require_logged(tree.recorded)
     except RecordDamaged as error:
         return BrokenRecord(None, None, f"the log of events: {error}")
     return head.size

@@ -1,4 +1,4 @@
-"""The witnesses of the published logs, and their cosignatures (pure).
+"""The witnesses of the public log, and their cosignatures (pure).
 
 A witness cosigns a checkpoint only if it continues the last one that it cosigned. The client has
 the formats, because readers check the same policies and cosignatures.
@@ -46,15 +46,15 @@ class Cosignature(NamedTuple):
 
 
 class WitnessState(Struct, frozen=True):
-    """What one witness last did with one log."""
+    """What one witness last did."""
 
     origin: str
     witness: str
     size: int
-    """Of the newest checkpoint of the log that it cosigned."""
+    """Of the newest checkpoint that it cosigned."""
 
     cosigned_at: int | None
-    """By the clock of the witness; None if it never cosigned this log."""
+    """By the clock of the witness; None if it never cosigned."""
 
     failure: str
     """Why the last request failed; empty if it didn't."""
@@ -66,7 +66,7 @@ class WitnessState(Struct, frozen=True):
 
 
 class WitnessStates(Struct, frozen=True):
-    """The witnesses of all logs, as the collector last saw them."""
+    """The witnesses, as the collector last saw them."""
 
     states: tuple[WitnessState, ...]
 

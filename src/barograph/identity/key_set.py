@@ -1,29 +1,23 @@
 """The identity provider's public keys: read from its key set (RFC 7517) and cached."""
 
 import asyncio
-import binascii
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ec import (
-    ECDSA,
-    SECP256R1,
-    EllipticCurvePublicNumbers,
-)
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicNumbers
-from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
-from cryptography.hazmat.primitives.hashes import SHA256
+from joserfc.errors import InvalidKeyIdError, JoseError
+from joserfc.jwk import ECKey, Key, KeySet, OKPKey, RSAKey
+from joserfc.jws import JWSRegistry
+from joserfc.util import base64_to_int
 
 from barograph.identity.provider import IdentityMisconfigured, IdentityRefused, IdentityUnavailable
 from barograph.kit.clock import Clock
 from barograph.kit.dependency_health import DependencyHealth
 from barograph.kit.json import strict_object
 from barograph.kit.timestamps import HOUR, SECOND
+
+ALGORITHMS: Final = ("RS256", "ES256", "Ed25519")
+"""Each is of another type of key, so a key has one algorithm, whatever a token says."""
 
 MAX_KEYS = 64
 MAX_KEY_SET_BYTES = 64 * 1024
@@ -42,72 +36,15 @@ ASK_AGAIN = 30 * SECOND
 TRY_AGAIN = SECOND
 """The pause after a failure while there is no key set at all."""
 
+NO_KEYS = "the identity provider publishes no key, so no token can be verified"
+
 _MODULUS_BITS: Final = range(2048, 8193)
 """Shorter RSA keys are weak, longer ones slow."""
 
-_MODULUS_CHARACTERS: Final = 1366
-_COORDINATE_BYTES: Final = 32
-_PKCS1: Final = PKCS1v15()
-_SHA256: Final = SHA256()
-_ECDSA: Final = ECDSA(_SHA256)
-
-# Base64url becomes base64, and characters that only base64 has become invalid ones.
-_TO_BASE64: Final = bytes.maketrans(b"-_+/=", b"+/\0\0\0")
-_PADDING: Final = (b"", b"", b"==", b"=")
-_LAST_CHARACTERS: Final = {2: b"AQgw", 3: b"AEIMQUYcgkosw048"}
-"""The last characters, per length modulo 4, whose unused bits are zero."""
+_KeyType = type[RSAKey | ECKey | OKPKey]
+_KEY_TYPES: Final[dict[str, _KeyType]] = {"RSA": RSAKey, "EC": ECKey, "OKP": OKPKey}
 
 log = logging.getLogger(__name__)
-
-NO_KEYS = "the identity provider publishes no key, so no token can be verified"
-
-Check = Callable[[bytes, bytes], None]
-"""Checks the signature of a message; raises InvalidSignature if it is wrong."""
-
-
-@dataclass(frozen=True, slots=True)
-class PublicKey:
-    """A key with the one algorithm that it is used with, whatever a token says."""
-
-    kid: str | None
-    names: tuple[str, ...]
-    """The names that a token or a key set may use for that algorithm."""
-
-    _check: Check
-
-    def verifies(self, message: bytes, signature: bytes) -> bool:
-        """Whether this key signed the message."""
-        try:
-            self._check(message, signature)
-        except InvalidSignature:
-            return False
-        return True
-
-
-@dataclass(frozen=True, slots=True)
-class KeySet:
-    """Every usable key of a provider."""
-
-    keys: tuple[PublicKey, ...]
-    by_id: dict[str, PublicKey]
-
-    def find(self, kid: str | None) -> PublicKey | None:
-        """The key that a token names; a token without a key id needs a set of one key."""
-        if kid is None:
-            return self.keys[0] if len(self.keys) == 1 else None
-        return self.by_id.get(kid)
-
-
-def decode_base64url(text: bytes) -> bytes:
-    """Read base64url without padding; every value has exactly one spelling.
-
-    Raises:
-        ValueError: it is something else.
-    """
-    rest = len(text) % 4
-    if rest and text[-1:] not in _LAST_CHARACTERS.get(rest, ()):
-        raise ValueError("it is not base64url")
-    return binascii.a2b_base64(text.translate(_TO_BASE64) + _PADDING[rest], strict_mode=True)
 
 
 class EmptyKeySet(ValueError):
@@ -130,95 +67,43 @@ def read_key_set(body: bytes) -> KeySet:
         raise ValueError(f"the key set is not a list of at most {MAX_KEYS} keys")
     if not members:
         raise EmptyKeySet("the key set is empty")
-    found = [_read_key(each) for each in members if isinstance(each, dict)]
-    keys = tuple(key for key in found if key is not None)
-    by_id = {key.kid: key for key in keys if key.kid is not None}
+    read = [_read_key(member) for member in members if isinstance(member, dict)]
+    keys = [key for key in read if key is not None]
     if not keys:
         raise ValueError("the key set has no usable key")
-    if len(by_id) < sum(key.kid is not None for key in keys):
+    ids = [key.kid for key in keys if key.kid is not None]
+    if len(set(ids)) < len(ids):
         raise ValueError("the key set has two keys with the same id")
-    return KeySet(keys, by_id)
+    return KeySet(keys)
 
 
-def _read_key(members: dict[str, Any]) -> PublicKey | None:
-    kind, curve, kid = (members.get(name) for name in ("kty", "crv", "kid"))
-    if not isinstance(kind, str) or not isinstance(curve, str | None):
-        return None
-    if kid is not None and not (isinstance(kid, str) and 0 < len(kid) <= MAX_KEY_ID):
-        return None
-    algorithm = _ALGORITHMS.get((kind, curve))
-    if algorithm is None or not _is_for_verifying(members, algorithm.names):
-        return None
+def _read_key(members: dict[str, Any]) -> Key | None:
     try:
-        return PublicKey(kid, algorithm.names, algorithm.load(members))
-    except ValueError:  # not on its curve, not base64url, not a string
+        _require_public_key(members)
+        if members.get("alg") == "EdDSA":  # the older name of Ed25519 for keys of this curve
+            members = {**members, "alg": "Ed25519"}
+        key = _KEY_TYPES[members["kty"]].import_key(members)
+        key.check_key_op("verify")
+    except (JoseError, KeyError, TypeError, ValueError):
         return None
+    return key if JWSRegistry.filter_algorithms(key, list(ALGORITHMS)) else None
 
 
-def _is_for_verifying(members: dict[str, Any], names: tuple[str, ...]) -> bool:
-    """Whether it is a signature key; a private key that was published is no secret."""
-    operations = members.get("key_ops", ["verify"])
-    return (
-        members.get("alg", names[0]) in names
-        and members.get("use", "sig") == "sig"
-        and isinstance(operations, list)
-        and "verify" in operations
-        and "d" not in members
-    )
+def _require_public_key(members: dict[str, Any]) -> None:
+    """Refuse what joserfc would take.
 
+    It takes a private key (one that was published is no secret), an RSA key of any length (with a
+    warning), a key id of any length, and a text as the list of operations.
 
-def _load_rsa(members: dict[str, Any]) -> Check:
-    modulus = members.get("n")
-    if not isinstance(modulus, str) or len(modulus) > _MODULUS_CHARACTERS:
-        raise ValueError("the modulus is too long")
-    numbers = RSAPublicNumbers(_number(members, "e"), _number(members, "n"))
-    if numbers.n.bit_length() not in _MODULUS_BITS:
-        raise ValueError("the modulus is too short or too long")
-    key = numbers.public_key()
-    return lambda message, signature: key.verify(signature, message, _PKCS1, _SHA256)
-
-
-def _load_p256(members: dict[str, Any]) -> Check:
-    x, y = _number(members, "x"), _number(members, "y")
-    key = EllipticCurvePublicNumbers(x, y, SECP256R1()).public_key()
-
-    def check(message: bytes, signature: bytes) -> None:
-        if len(signature) != 2 * _COORDINATE_BYTES:
-            raise InvalidSignature
-        r = int.from_bytes(signature[:_COORDINATE_BYTES])
-        s = int.from_bytes(signature[_COORDINATE_BYTES:])
-        key.verify(encode_dss_signature(r, s), message, _ECDSA)
-
-    return check
-
-
-def _load_ed25519(members: dict[str, Any]) -> Check:
-    key = Ed25519PublicKey.from_public_bytes(_bytes(members, "x"))
-    return lambda message, signature: key.verify(signature, message)
-
-
-def _number(members: dict[str, Any], name: str) -> int:
-    return int.from_bytes(_bytes(members, name))
-
-
-def _bytes(members: dict[str, Any], name: str) -> bytes:
-    text = members.get(name)
-    if not isinstance(text, str):
-        raise ValueError(f"{name} is not a string")  # noqa: TRY004
-    return decode_base64url(text.encode())
-
-
-class _Algorithm(NamedTuple):
-    names: tuple[str, ...]
-    load: Callable[[dict[str, Any]], Check]
-
-
-_ALGORITHMS: Final[dict[tuple[str, str | None], _Algorithm]] = {
-    ("RSA", None): _Algorithm(("RS256",), _load_rsa),
-    ("EC", "P-256"): _Algorithm(("ES256",), _load_p256),
-    ("OKP", "Ed25519"): _Algorithm(("Ed25519", "EdDSA"), _load_ed25519),
-}
-"""The one algorithm per key type and curve."""
+    Raises:
+        ValueError: it is one of these.
+    """
+    if "d" in members or not isinstance(members.get("key_ops", []), list):
+        raise ValueError("it is not a public key")
+    if not 0 < len(members.get("kid", "x")) <= MAX_KEY_ID:
+        raise ValueError("its id is empty or too long")
+    if members["kty"] == "RSA" and base64_to_int(members["n"]).bit_length() not in _MODULUS_BITS:
+        raise ValueError("its modulus is too short or too long")
 
 
 class KeySetCache:
@@ -239,7 +124,7 @@ class KeySetCache:
         self._renewal: asyncio.Task[bool] | None = None
         self.health = DependencyHealth(clock)
 
-    async def find(self, kid: str | None, made_by: int | None = None) -> PublicKey:
+    async def find(self, kid: str | None, made_by: int | None = None) -> Key:
         """The key that a token names; `made_by` is when the token existed already, if known.
 
         Raises:
@@ -247,12 +132,15 @@ class KeySetCache:
             IdentityUnavailable: the provider's keys are unavailable.
         """
         keys = await self._current()
-        found = keys.find(kid)
-        if found is None and kid is not None:
-            found = (await self._renewed(made_by)).find(kid)
-        if found is None:
-            raise IdentityRefused("the token names no key of the identity provider")
-        return found
+        try:
+            return keys.get_by_kid(kid)
+        except InvalidKeyIdError as error:
+            if kid is None:
+                raise IdentityRefused("the token names none of several keys") from error
+        try:
+            return (await self._renewed(made_by)).get_by_kid(kid)
+        except InvalidKeyIdError as error:
+            raise IdentityRefused("the token names no key of the identity provider") from error
 
     async def renew(self, age: int) -> None:
         """Read the set again if it is older than that, for a health check.

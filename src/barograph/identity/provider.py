@@ -1,8 +1,7 @@
 """The bearer token of a request, and the identity behind it (pure)."""
 
 import re
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from barograph.errors import BarographError
 
@@ -19,8 +18,7 @@ class IdentityMisconfigured(IdentityUnavailable):
     """The provider answers but is set up wrongly; the message may be published."""
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(NamedTuple):
     """A user with a confirmed e-mail address; the id is the provider's."""
 
     user_id: str
@@ -71,12 +69,12 @@ def bearer_token(headers: list[tuple[bytes, bytes]]) -> str | None:
     Raises:
         IdentityRefused: there are two such headers, or the token is malformed.
     """
-    found = [value for name, value in headers if name.lower() == b"authorization"]
-    if not found:
+    values = [value for name, value in headers if name.lower() == b"authorization"]
+    if not values:
         return None
-    if len(found) > 1:
+    if len(values) > 1:
         raise IdentityRefused("the request has more than one Authorization header")
-    scheme, _, rest = found[0].strip(b" \t").partition(b" ")
+    scheme, _, rest = values[0].strip(b" \t").partition(b" ")
     if scheme.lower() != _SCHEME:
         return None
     token = rest.strip(b" \t")

@@ -1,12 +1,17 @@
 """Verifies bearer tokens, JSON Web Tokens (RFC 7519), and caches their users for a short time."""
 
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
-from barograph.identity.key_set import MAX_KEY_ID, KeySetCache, decode_base64url
+from joserfc import jws
+from joserfc.errors import JoseError
+from joserfc.jws import JWSRegistry
+from joserfc.jwt import JWTClaimsRegistry
+from joserfc.util import urlsafe_b64decode
+
+from barograph.identity.key_set import ALGORITHMS, MAX_KEY_ID, KeySetCache
 from barograph.identity.provider import MAX_TOKEN, Identity, IdentityRefused, IdentityUnavailable
 from barograph.kit.caches import SingleFlight
 from barograph.kit.clock import Clock
@@ -23,17 +28,11 @@ MAX_CACHED_USERS = 10_000
 REFUSAL_SECONDS = 5.0
 """How long a refusal is cached, so that a refused token can't make us ask all the time."""
 
-_SEGMENTS: Final = 3
 _TYPES: Final = ("jwt", "at+jwt", "application/jwt", "application/at+jwt")
-_HEADER_TYPES: Final = {
-    **dict.fromkeys(("alg", "typ", "cty", "kid", "jku", "x5u", "x5t", "x5t#S256"), str),
-    "jwk": dict,
-    "x5c": list,
-}
+_TIMES: Final = ("exp", "nbf", "iat")
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """A token that the provider signed, that is for us and valid now."""
 
     subject: str
@@ -43,11 +42,16 @@ class Token:
     claims: Mapping[str, Any]
 
 
-class Header(NamedTuple):
-    """The used part of a token's header: it chooses the key and nothing else."""
+class _Registry(JWSRegistry):
+    """The algorithms and header members that a token may have; unknown members are ignored.
 
-    algorithm: str
-    kid: str | None
+    Addresses and keys in a header (`jku`, `x5u`, `x5c`, `jwk`) are never used.
+    """
+
+    max_header_length = max_payload_length = max_signature_length = MAX_TOKEN
+
+
+_REGISTRY: Final = _Registry(algorithms=ALGORITHMS, strict_check_header=False)
 
 
 class TokenVerifier:
@@ -63,10 +67,18 @@ class TokenVerifier:
         audience_claim: str = AUDIENCE_CLAIM,
     ) -> None:
         self._keys = keys
-        self._issuer = issuer
-        self._audience = audience
         self._clock = clock
+        self._audience = audience
         self._audience_claim = audience_claim
+        is_standard = audience_claim == AUDIENCE_CLAIM
+        self._claims = JWTClaimsRegistry(
+            lambda: clock() // SECOND,
+            LEEWAY_SECONDS,
+            iss={"essential": True, "value": issuer},
+            sub={"essential": True},
+            exp={"essential": True},
+            aud={"essential": True, "value": audience} if is_standard else {},
+        )
 
     async def verify(self, token: str) -> Token:
         """Check a token's signature and claims.
@@ -75,85 +87,65 @@ class TokenVerifier:
             IdentityRefused: it is not a valid token of this issuer for this audience.
             IdentityUnavailable: the issuer's keys are unavailable.
         """
-        if len(token) > MAX_TOKEN or not token.isascii():
-            raise IdentityRefused("the token is too long or not ASCII")
-        message, _, signature = token.encode().rpartition(b".")
-        segments = message.split(b".")
-        if len(segments) != _SEGMENTS - 1:
-            raise IdentityRefused("the token does not have three segments")
         try:
-            header = read_header(segments[0])
-            claims = strict_object(decode_base64url(segments[1]))
-            key = await self._keys.find(header.kid, _made_by(claims, self._clock()))
-            if header.algorithm not in key.names:
-                raise IdentityRefused("the token's algorithm is not that of its key")
-            if not key.verifies(message, decode_base64url(signature)):
+            kid = read_key_id(token.partition(".")[0])
+            signed = jws.extract_compact(token.encode(), registry=_REGISTRY)
+            claims = strict_object(signed.payload)
+            key = await self._keys.find(kid, _made_by(claims, self._clock()))
+            if signed.protected["alg"] == "EdDSA":  # the older name, about which joserfc warns
+                signed.protected["alg"] = "Ed25519"
+            if not jws.validate_compact(signed, key, registry=_REGISTRY):
                 raise IdentityRefused("the token's signature is wrong")
-        except ValueError as error:
-            raise IdentityRefused("the token cannot be read") from error
-        _require_audience(claims, self._audience_claim, self._audience)
-        return read_claims(claims, self._issuer, self._clock())
+            self._claims.validate(claims)
+        except (JoseError, ValueError) as error:
+            raise IdentityRefused("the token is not valid") from error
+        self._check_claims(claims)
+        return Token(claims["sub"], int(claims["exp"]) * SECOND, claims)
+
+    def _check_claims(self, claims: Mapping[str, Any]) -> None:
+        """Refuse what joserfc would take: times with fractions, and any text as a subject.
+
+        Raises:
+            IdentityRefused: it is one of these, for another audience or no access token.
+        """
+        # Only the standard claim may be a list; joserfc would take a list in each.
+        is_standard = self._audience_claim == AUDIENCE_CLAIM
+        if not is_standard and claims.get(self._audience_claim) != self._audience:
+            raise IdentityRefused("the token is for another audience")
+        # AWS Cognito marks its id tokens, which are for the app that signed the user in, like this.
+        if claims.get("token_use", "access") != "access":
+            raise IdentityRefused("the token is not an access token")
+        if any(claims.get(name, 0) % 1 for name in _TIMES):
+            raise IdentityRefused("the token has a time that is not a whole number")
+        subject = claims["sub"]
+        # A lone surrogate is not printable and could not be stored.
+        if len(subject) > MAX_SUBJECT or not subject.isprintable():
+            raise IdentityRefused("the token has no subject")
 
 
 # All tokens of one key have the same header.
 @lru_cache(maxsize=64)
-def read_header(segment: bytes) -> Header:
-    """Read a token's header.
+def read_key_id(segment: str) -> str | None:
+    """Read the header of a token, for the key that it names.
 
-    Addresses and keys in it (`jku`, `x5u`, `x5c`, `jwk`) are ignored.
+    This refuses what joserfc would take: a repeated member, a critical extension that it knows
+    (`b64`), another type of token (`typ`), an empty or long key id, and deep nesting.
 
     Raises:
         IdentityRefused: it asks for something unsupported.
+        JoseError: a member has another type.
         ValueError: it isn't a header.
     """
-    found = strict_object(decode_base64url(segment))
-    if "crit" in found or "b64" in found:
+    header = strict_object(urlsafe_b64decode(segment.encode()))
+    if "crit" in header or "b64" in header:
         raise IdentityRefused("the token needs an extension that is not supported")
-    if not all(isinstance(found.get(name, kind()), kind) for name, kind in _HEADER_TYPES.items()):
-        raise IdentityRefused("the token's header is not valid")
-    if found.get("typ", "JWT").lower() not in _TYPES:
+    _REGISTRY.check_header(header)
+    if header.get("typ", "JWT").lower() not in _TYPES:
         raise IdentityRefused("the token is not an access token")
-    kid = found.get("kid")
+    kid: str | None = header.get("kid")
     if kid is not None and not 0 < len(kid) <= MAX_KEY_ID:
         raise IdentityRefused("the token's key id is empty or too long")
-    return Header(found.get("alg", ""), kid)
-
-
-def _require_audience(claims: Mapping[str, Any], name: str, audience: str) -> None:
-    """Require the audience; only the standard claim may be a list of several."""
-    given = claims.get(name)
-    if isinstance(given, list) and name == AUDIENCE_CLAIM:
-        is_ours = audience in given and all(isinstance(each, str) for each in given)
-    else:
-        is_ours = given == audience
-    if not is_ours:
-        raise IdentityRefused("the token is for another audience")
-
-
-def read_claims(claims: Mapping[str, Any], issuer: str, now: int) -> Token:
-    """Check the claims of a token, except for its audience; `now` is in milliseconds.
-
-    Raises:
-        IdentityRefused: it is not valid now, from another issuer or no access token.
-    """
-    if claims.get("iss") != issuer:
-        raise IdentityRefused("the token is from another issuer")
-    # AWS Cognito marks its id tokens, which are for the app that signed the user in, like this.
-    if claims.get("token_use", "access") != "access":
-        raise IdentityRefused("the token is not an access token")
-    expires = _seconds(claims.get("exp"))
-    latest = now // SECOND + LEEWAY_SECONDS
-    if expires <= now // SECOND - LEEWAY_SECONDS:
-        raise IdentityRefused("the token has expired")
-    if _seconds(claims.get("nbf", 0)) > latest or _seconds(claims.get("iat", 0)) > latest:
-        raise IdentityRefused("the token is not valid yet")
-    subject = claims.get("sub")
-    # A lone surrogate is not printable and could not be stored.
-    if not isinstance(subject, str) or not subject.isprintable():
-        raise IdentityRefused("the token has no subject")
-    if not 0 < len(subject) <= MAX_SUBJECT:
-        raise IdentityRefused("the token has no subject")
-    return Token(subject, expires * SECOND, claims)
+    return kid
 
 
 def _made_by(claims: Mapping[str, Any], now: int) -> int | None:
@@ -164,20 +156,10 @@ def _made_by(claims: Mapping[str, Any], now: int) -> int | None:
     return min((issued + 1) * SECOND, now)
 
 
-def _seconds(value: object) -> int:
-    """A whole number of seconds; booleans and strings are refused."""
-    if type(value) is int:
-        return value
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    raise IdentityRefused("the token has a time that is not a whole number")
-
-
 Ask = Callable[[], Coroutine[Any, Any, Identity]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     asked_at: int
     lasts: int
     """Both in milliseconds."""

@@ -342,7 +342,7 @@ def _venue(facts: VenueFacts, roles: VenueRoles, limits: FreshnessLimits, now: i
     venue, reading, totals = facts.venue, facts.reading, facts.fresh_totals(limits, now)
     contracts = None if reading is None else reading.contracts
     state, reason = facts.state(limits, now)
-    if roles.unconfirmed is not None and venue.name in roles.unconfirmed.unused:
+    if roles.unconfirmed is not None and venue.name in roles.unconfirmed.names:
         reason = roles.unconfirmed.explain(venue.name)
     return VenueEntry(
         venue=venue.name,
@@ -379,7 +379,7 @@ def _terms(name: str, unconfirmed: Unconfirmed | None) -> VenueTerms | None:
     known = SOURCES.get(name)
     if known is None:
         return None
-    confirmed = None if unconfirmed is None else name not in unconfirmed.sources
+    confirmed = None if unconfirmed is None else name not in unconfirmed.names
     return VenueTerms(url=known.url, date=known.terms_date, says=known.says, confirmed=confirmed)
 
 

@@ -65,6 +65,8 @@ from barograph.markets.view import (
     EXCHANGE_HEALTH,
     LIQUIDATIONS,
     LONG_ACCOUNTS,
+    LONG_ACCOUNTS_MAX_AGE,
+    MIN_COVERAGE_PCT,
     PERPETUALS,
     REGIME,
     is_fresh,
@@ -132,7 +134,7 @@ class MarketJudge:
 
         self._published: dict[str, str] = {}
         self._shares: dict[str, LongAccounts] = {}
-        self._liquidations = LiquidationTracker(settings.liquidations_min_coverage_pct)
+        self._liquidations = LiquidationTracker(MIN_COVERAGE_PCT)
         self._recent: deque[Liquidation] = deque(maxlen=MAX_RECENT)
         self._recorded: dict[Resolution, int] = {}
         self._detector = SettlementDetector()
@@ -145,7 +147,7 @@ class MarketJudge:
         reading = await store.newest_reading(tx, self.venue)
         counted = None if reading is None else await store.newest_of(tx, LIQUIDATIONS, self.venue)
         self._liquidations = LiquidationTracker(
-            self._settings.liquidations_min_coverage_pct,
+            MIN_COVERAGE_PCT,
             await store.recent_liquidations(tx, self.venue, now),
             await store.recent_watched(tx, self.venue, now),
             None if counted is None else counted.watching_since,
@@ -318,7 +320,7 @@ class MarketJudge:
             previous_regime=previous,
             liquidations=self._liquidations.totals(at, self._bases),
             last_hour=self._liquidations.last_hour(at),
-            min_watched_pct=self._settings.liquidations_min_coverage_pct,
+            min_watched_pct=MIN_COVERAGE_PCT,
             trailing=self._trailing,
             closed_hour=closed[0] if closed else None,
             closed_hour_assets=self._liquidations.assets(closed[0].at, self._bases)
@@ -331,9 +333,8 @@ class MarketJudge:
         )
 
     def _fresh_share(self, contract: str, now: int) -> float | None:
-        limit = int(self._settings.long_accounts_max_age_seconds * SECOND)
         share = self._shares.get(contract)
-        if share is None or not is_fresh(share.sampled_at, limit, now):
+        if share is None or not is_fresh(share.sampled_at, LONG_ACCOUNTS_MAX_AGE, now):
             return None
         return share.long_account_pct
 

@@ -61,6 +61,7 @@ from barograph.markets.liquidation_store import (
 from barograph.markets.liquidations import Span, WatchedSpans
 from barograph.markets.reader import MarketReader
 from barograph.markets.series import recorded_contract
+from barograph.markets.store import LIQUIDATION_DAYS
 from barograph.markets.symbols import ContractIndex
 from barograph.markets.venues import BYBIT, VENUES, Completeness, liquidation_venue, source_of
 from barograph.settings import Settings
@@ -202,7 +203,7 @@ class LiquidationReads(NamedTuple):
         return Document(body, cache_control=MANIFEST_CACHE, compress=True)
 
     def _kept_from(self, now: int) -> int:
-        return now - self.settings.liquidation_history_days * DAY
+        return now - LIQUIDATION_DAYS * DAY
 
     def _head(self, as_of: int, venue: str) -> ListHead:
         return ListHead(as_of, venue, source_of(venue, self.settings.exchange_source))

@@ -43,14 +43,9 @@ KEPT_MS = 5 * SECOND
 
 
 def freshness_limits(settings: Settings) -> FreshnessLimits:
-    """The freshness limits from the settings."""
-    return FreshnessLimits(
-        perpetuals=int(settings.feed_max_age_seconds * SECOND),
-        long_accounts=int(settings.long_accounts_max_age_seconds * SECOND),
-        liquidations=int(settings.liquidations_max_age_seconds * SECOND),
-        min_coverage_pct=settings.liquidations_min_coverage_pct,
-        primary=settings.venue_names[0],
-    )
+    """The freshness limits of the instance's market data."""
+    perpetuals = int(settings.feed_max_age_seconds * SECOND)
+    return FreshnessLimits(perpetuals, primary=settings.venue_names[0])
 
 
 class MarketReader:
@@ -207,7 +202,7 @@ class CrossReader:
 
     def _compare(self, board: Board, now: int) -> CrossMarket:
         unconfirmed = board.latest(TERMS)
-        unused = [] if unconfirmed is None else unconfirmed.unused
+        unused = () if unconfirmed is None else unconfirmed.names
         facts = {name: known for name, known in self.facts(board).items() if name not in unused}
         readings = [known.reading for known in facts.values() if known.reading is not None]
         names: dict[str, Perpetual] = {}

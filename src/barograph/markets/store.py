@@ -37,10 +37,18 @@ from barograph.markets.settlements import (
 )
 from barograph.markets.venues import VENUES
 from barograph.markets.view import PERPETUALS
-from barograph.settings import Settings
 
 R = TypeVar("R", bound=Struct)
 Resolution = Literal["minute", "hour"]
+
+MINUTE_DAYS = 30
+"""How long per-minute readings of BTC, ETH and SOL are kept."""
+
+HOUR_DAYS = 730
+"""How long hourly readings of all contracts are kept."""
+
+LIQUIDATION_DAYS = 90
+"""How long individual liquidations are kept. Their daily files are kept for good."""
 
 FORGET_ROWS = 2_000
 """At most this many rows per transaction, so that a clean-up delays no other write."""
@@ -165,15 +173,12 @@ async def day_before(tx: Transaction, venue: str, now: int) -> DayAgo:
     return DayAgo(past)
 
 
-async def forget_old(tx: Transaction, settings: Settings, now: int) -> None:
+async def forget_old(tx: Transaction, now: int) -> None:
     """Delete rows past their retention, a bounded number per transaction."""
-    for resolution, days in (
-        ("minute", settings.minute_history_days),
-        ("hour", settings.hour_history_days),
-    ):
+    for resolution, days in (("minute", MINUTE_DAYS), ("hour", HOUR_DAYS)):
         await tx.execute(_FORGET_READINGS, resolution, now - days * DAY, FORGET_ROWS)
-    await tx.execute(_FORGET_BACKFILLS, now - settings.hour_history_days * DAY)
-    oldest = now - settings.liquidation_history_days * DAY
+    await tx.execute(_FORGET_BACKFILLS, now - HOUR_DAYS * DAY)
+    oldest = now - LIQUIDATION_DAYS * DAY
     for venue in VENUES:
         await tx.execute(_FORGET_LIQUIDATIONS, venue, oldest, FORGET_ROWS)
         await tx.execute(_FORGET_SPANS, venue, oldest, FORGET_ROWS)

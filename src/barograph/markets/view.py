@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from barograph.board.feeds import Feed
+from barograph.kit.timestamps import MINUTE, SECOND
 from barograph.markets.failover import VENUE_IN_USE
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.records import (
@@ -21,13 +22,18 @@ from barograph.markets.venues import BYBIT, publishes_liquidations, publishes_lo
 UNAVAILABLE = "unavailable at this venue"
 
 
+LONG_ACCOUNTS_MAX_AGE = 30 * MINUTE
+MIN_COVERAGE_PCT = 95.0
+"""The share of the last 24 hours that must be covered for sums of liquidations."""
+
+
 class FreshnessLimits(NamedTuple):
     """How old each kind of data may be, in milliseconds, and how complete it must be."""
 
     perpetuals: int
-    long_accounts: int
-    liquidations: int
-    min_coverage_pct: float
+    long_accounts: int = LONG_ACCOUNTS_MAX_AGE
+    liquidations: int = 90 * SECOND
+    min_coverage_pct: float = MIN_COVERAGE_PCT
     primary: str = BYBIT
     """The venue whose totals of liquidations and long-account shares are published. Those of
     another venue don't take their place."""

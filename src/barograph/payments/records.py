@@ -67,6 +67,16 @@ _SCHEMA = {
 X402_VERSION: Final = 2
 SCHEME: Final = "exact"
 
+USDC_VERSION: Final = "2"
+_TEST_NETWORKS: Final = ("eip155:84532", "eip155:11155420", "eip155:80002")
+"""Base Sepolia, OP Sepolia and Polygon Amoy."""
+
+
+def usdc_name(network: str) -> str:
+    """The name of USDC in its EIP-712 domain, which depends on the chain."""
+    return "USDC" if network in _TEST_NETWORKS else "USD Coin"
+
+
 State = Literal["claimed", "settling", "settled", "released", "failed", "unknown"]
 """`claimed`: a request is using the proof. `settling`: the facilitator was asked to move the money.
 `settled`: it moved. `released`: we did not ask to move it, and the proof can be used again.

@@ -9,6 +9,7 @@ from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.macro.records import EFFR, EFFR_HIGH, EFFR_LOW, SOFR, US2Y, US3M, US10Y
 from barograph.macro.store import etf_names
 from barograph.markets.samples import MEASURES
+from barograph.markets.store import HOUR_DAYS, LIQUIDATION_DAYS, MINUTE_DAYS
 from barograph.markets.symbols import DEFAULT_SYMBOL
 from barograph.markets.venues import VENUES, liquidation_venue
 from barograph.settings import Settings
@@ -117,7 +118,7 @@ def series_query(
     if measure == "price":
         rules = rules._replace(unit=VENUES[venue].quote)
     step = _step(measure, given)
-    days = _retained_days(measure, step, given, settings)
+    days = _retained_days(measure, step, given)
     kept_from = 0 if days is None else now - days * DAY
     oldest = kept_from // DAY * DAY  # whole days
     span = window(given, now=now, oldest=oldest, default=rules.default_days * DAY)
@@ -155,13 +156,11 @@ def _step(measure: str, given: Mapping[str, str]) -> int:
     return step
 
 
-def _retained_days(
-    measure: str, step: int, given: Mapping[str, str], settings: Settings
-) -> int | None:
+def _retained_days(measure: str, step: int, given: Mapping[str, str]) -> int | None:
     if measure in MEASURES:
-        return settings.minute_history_days if step == MINUTE else settings.hour_history_days
+        return MINUTE_DAYS if step == MINUTE else HOUR_DAYS
     is_by_contract = measure == "liquidations" and "symbol" in given
-    return settings.liquidation_history_days if is_by_contract else None
+    return LIQUIDATION_DAYS if is_by_contract else None
 
 
 def _symbol(rules: MeasureRules, given: Mapping[str, str]) -> str | None:

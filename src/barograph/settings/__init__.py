@@ -3,6 +3,7 @@
 Each group is a file. `make docs` writes the descriptions of all settings to `docs/settings.md`.
 """
 
+import logging
 from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Final, Self
@@ -11,14 +12,57 @@ from pydantic import SecretStr, ValidationError
 
 from barograph.errors import ConfigurationError
 from barograph.settings.identity import Identity
-from barograph.settings.must_set import MustSet, is_same_database
-from barograph.settings.payments import Payments
-from barograph.settings.tuning import IBIT_URL, Tuning
+from barograph.settings.must_set import WORLD_FILE, MustSet, is_same_database
+from barograph.settings.payments import USDC_DECIMALS, Payments
+from barograph.settings.tuning import IBIT_URL, REQUEST_SECONDS, Tuning
 from barograph.settings.values import Group, is_safe_address, reachable
 
-__all__ = ["IBIT_URL", "Settings", "is_safe_address", "is_same_database", "reachable"]
+__all__ = [
+    "IBIT_URL",
+    "REQUEST_SECONDS",
+    "USDC_DECIMALS",
+    "WORLD_FILE",
+    "Settings",
+    "is_safe_address",
+    "is_same_database",
+    "reachable",
+]
+
+log = logging.getLogger(__name__)
 
 PREFIX = "BAROGRAPH_"
+
+REMOVED: Final[Mapping[str, str]] = {
+    "binance_stream_url": "the one of the host in BAROGRAPH_BINANCE_REST_URL",
+    "breaker_seconds": "5",
+    "briefs_max_age_seconds": "60",
+    "comparison_seconds": "5",
+    "exchange_stream_url": "the one of the host in BAROGRAPH_EXCHANGE_REST_URL",
+    "feed_period_days": "30",
+    "hour_history_days": "730",
+    "identity_email_text": "true with BAROGRAPH_IDENTITY_CLAIMS=userinfo-text",
+    "identity_seconds": "3",
+    "lease_seconds": "15",
+    "limits": "a file that all workers of the host share, or memory for one without a proxy",
+    "liquidation_history_days": "90",
+    "liquidations_max_age_seconds": "90",
+    "liquidations_min_coverage_pct": "95",
+    "long_accounts_calls_per_second": "4",
+    "long_accounts_max_age_seconds": "1800",
+    "macro_seconds": "1800",
+    "macro_source": "the publisher's name",
+    "minute_history_days": "30",
+    "request_body_seconds": "10",
+    "request_seconds": "4",
+    "signals_max_age_seconds": "150",
+    "stance_grace_hours": "6",
+    "stream_ping_seconds": "20",
+    "webhooks_allow_local": "true for a demo only",
+    "x402_asset_decimals": "6, those of USDC",
+    "x402_asset_name": "the name of USDC on BAROGRAPH_X402_NETWORK",
+    "x402_asset_version": "2, the one of USDC",
+}
+"""What earlier versions let you set, and what it is fixed at."""
 
 GROUPS: Final[Mapping[str, type[Group]]] = {
     "must set": MustSet,
@@ -34,7 +78,7 @@ class Settings(Tuning, Payments, Identity, MustSet):
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:
-        """Read the settings.
+        """Read the settings; log a warning for each that earlier versions had.
 
         Raises:
             ConfigurationError: a name is unknown, or a value is invalid.
@@ -44,8 +88,12 @@ class Settings(Tuning, Payments, Identity, MustSet):
             for name, value in environment.items()
             if is_setting(name)
         }
-        for name in values.keys() - cls.model_fields.keys():
-            raise ConfigurationError(_unknown_setting(name, list(cls.model_fields)))
+        for name in sorted(values.keys() - cls.model_fields.keys()):
+            if name not in REMOVED:
+                raise ConfigurationError(_unknown_setting(name, list(cls.model_fields)))
+            del values[name]
+            text = "%s is no longer a setting: it is fixed at %s; remove it"
+            log.warning(text, PREFIX + name.upper(), REMOVED[name])
         try:
             return cls.model_validate(values)
         except ValidationError as error:

@@ -42,21 +42,14 @@ class Identity(Group):
         min_length=1,
         description="Claim of an `oidc` provider that is `true` for a confirmed e-mail address.",
     )
-    identity_email_text: bool = Field(
-        False,
-        description='Whether that claim may also be the text `"true"`, as the userinfo of AWS '
-        "Cognito sends it.",
-    )
-    identity_claims: Literal["token", "userinfo"] = Field(
+    identity_claims: Literal["token", "userinfo", "userinfo-text"] = Field(
         "token",
         description="Where an `oidc` provider puts that claim: in the access `token`, or at its "
-        "`userinfo` endpoint.",
+        '`userinfo` endpoint. With `userinfo-text`, it may also be the text `"true"` there, as '
+        "AWS Cognito sends it.",
     )
     identity_cache_seconds: float = Field(
         60.0, ge=0, le=60, description="Seconds to cache a user record of the identity provider."
-    )
-    identity_seconds: float = Field(
-        3.0, gt=0, le=30, description="Timeout of one request to the identity provider."
     )
 
     @field_validator("identity_url")

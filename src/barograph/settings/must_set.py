@@ -3,7 +3,7 @@
 import re
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import Literal, Self
+from typing import Self
 
 from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
 
@@ -40,6 +40,9 @@ _SERVER_ADDRESSES = {
 }
 
 
+WORLD_FILE = "world.json"
+"""Only a demo stores a world in its data folder."""
+
 KNOWN_VENUES = ("bybit", "hyperliquid", "binance")
 
 
@@ -62,9 +65,8 @@ class MustSet(Group):
         "",
         description="Data sources whose terms you have read and confirm, separated by commas: "
         "`bybit`, `hyperliquid`, `binance`, `treasury`, `nyfed`, `ishares`, and `selling` if you "
-        "sell access by x402. The "
-        "service stores each confirmation and doesn't read an unconfirmed source. `barograph "
-        "terms accept` does the same. See [the first day live](live.md).",
+        "sell access by x402. The service doesn't use the others. `barograph terms list` shows "
+        "what they say. Set it to the same on every host. See [the first day live](live.md).",
     )
     contact: Contact = Field(
         "",
@@ -115,14 +117,9 @@ class MustSet(Group):
         description="Valkey or Redis server that counts rate limits for all hosts, such as "
         "`redis://barograph:PASSWORD@valkey.example.com:6379/0`; `rediss://` uses TLS. It has "
         "250 ms to reply; `?socket_timeout=0.5` allows 500 ms. If it doesn't, each worker counts "
-        "for itself. If empty, `BAROGRAPH_LIMITS` applies. See "
+        "for itself. If empty, a single worker without a proxy counts in memory, and all others "
+        "in a file of the data folder. See "
         "[rate limits](operating.md#rate-limits).",
-    )
-    limits: Literal["auto", "memory", "sqlite"] = Field(
-        "auto",
-        description="Where rate limits are counted: `memory` (one worker), `sqlite` (a file "
-        "that all workers of one host share), or `auto`, which picks one by the number of "
-        "workers. For several hosts, set `BAROGRAPH_LIMITS_URL` instead.",
     )
     key_pepper: SecretStr = Field(
         SecretStr(""),
@@ -193,23 +190,6 @@ class MustSet(Group):
         return self
 
     @model_validator(mode="after")
-    def _limits_have_one_place(self) -> Self:
-        if self.limits != "auto" and self.limits_url.get_secret_value():
-            raise ValueError(
-                f"BAROGRAPH_LIMITS={self.limits} and BAROGRAPH_LIMITS_URL contradict each other: "
-                "unset BAROGRAPH_LIMITS to count rate limits on the server that "
-                "BAROGRAPH_LIMITS_URL names"
-            )
-        if self.limits == "memory" and self.workers > 1:
-            raise ValueError(
-                "with BAROGRAPH_LIMITS=memory each worker counts separately, so several workers "
-                "would multiply the rate limits: use BAROGRAPH_LIMITS=sqlite, a file that the "
-                "workers of one host share, or BAROGRAPH_LIMITS_URL, a Valkey server that several "
-                "hosts share"
-            )
-        return self
-
-    @model_validator(mode="after")
     def _mail_has_a_sender(self) -> Self:
         if self.sends_mail and not self.mail_from:
             raise ValueError("BAROGRAPH_MAIL_FROM is needed together with BAROGRAPH_SMTP_URL")
@@ -230,6 +210,11 @@ class MustSet(Group):
     def venue_names(self) -> tuple[str, ...]:
         """The exchanges to read, the primary first."""
         return tuple(self.venues.split(","))
+
+    @property
+    def is_demo(self) -> bool:
+        """Whether the data folder belongs to a demo, which sends webhooks to this machine too."""
+        return (self.data / WORLD_FILE).exists()
 
     @property
     def database_path(self) -> Path:
@@ -263,9 +248,9 @@ class MustSet(Group):
     @property
     def limits_use_file(self) -> bool:
         """Whether rate limits are counted in that file rather than in memory or on a server."""
-        if self.limits_url.get_secret_value():
-            return False
-        return self.limits == "sqlite" or (self.limits == "auto" and self.workers > 1)
+        # A proxy may spread requests over several servers of this host.
+        is_shared = self.workers > 1 or bool(self.trusted_proxies)
+        return is_shared and not self.limits_url.get_secret_value()
 
     @property
     def user_agent(self) -> str:

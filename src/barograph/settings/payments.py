@@ -12,6 +12,9 @@ _WALLET = re.compile(r"0x[0-9a-fA-F]{40}", re.ASCII)
 Wallet = Annotated[str, matching(_WALLET, "0x and 40 hexadecimal digits are needed")]
 
 
+USDC_DECIMALS = 6
+
+
 class Payments(Group):
     """Sales by x402. Without a facilitator, nothing is for sale."""
 
@@ -41,15 +44,8 @@ class Payments(Group):
         description="Chain for payments, as a CAIP-2 id.",
     )
     x402_asset: Wallet = Field(
-        "", description="Token for payments: the address of its EIP-3009 contract."
+        "", description="Token for payments: the address of USDC's contract on that chain."
     )
-    x402_asset_name: str = Field(
-        "USD Coin", min_length=1, description="Name of the token in its EIP-712 domain."
-    )
-    x402_asset_version: str = Field(
-        "2", min_length=1, description="Version of the token in its EIP-712 domain."
-    )
-    x402_asset_decimals: int = Field(6, ge=0, le=18, description="Number of decimals of the token.")
     x402_pay_to: Wallet = Field(
         "",
         description="Address that receives payments. If you change it, earlier payments to the "
@@ -63,9 +59,6 @@ class Payments(Group):
     )
     feed_price_usd: Decimal = Field(
         Decimal(25), gt=0, le=100_000, description="Price of one period of Feed by x402, in USD."
-    )
-    feed_period_days: int = Field(
-        30, ge=1, le=366, description="Length of one period of Feed, in days."
     )
     stance_price_usd: Decimal = Field(
         Decimal("0.25"),
@@ -107,7 +100,7 @@ class Payments(Group):
                 "a facilitator takes either a fixed token or signed requests"
             )
         for price in (self.feed_price_usd, self.stance_price_usd):
-            if price.scaleb(self.x402_asset_decimals) % 1:
+            if price.scaleb(USDC_DECIMALS) % 1:
                 raise ValueError("a price must be a whole number of the token's smallest unit")
         if self.feed_price_usd == self.stance_price_usd:
             raise ValueError("Feed and a stance must differ in price, or a proof would fit both")

@@ -4,6 +4,7 @@ import re
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
@@ -23,9 +24,19 @@ FileAddress = Annotated[
         f"without a placeholder, because the file names its own day; for IBIT: {IBIT_URL}",
     ),
 ]
-WebsocketAddress = Annotated[
-    str, matching(re.compile("wss?://.*", re.DOTALL), "a ws:// or wss:// address is needed")
-]
+
+
+REQUEST_SECONDS = 4.0
+"""Timeout of one reading from an exchange, including retries."""
+
+_OWN_STREAMS = ("bybit.tr", "bybit.kz", "bybitgeorgia.ge", "bybit.id", "manepa.jp")
+_STREAM_HOSTS = {
+    **{f"api.{host}": f"stream.{host}" for host in _OWN_STREAMS},
+    **{f"api.bybit.{country}": "stream.bybit.com" for country in ("com", "nl", "ae", "eu")},
+    "api.bytick.com": "stream.bybit.com",
+    "fapi.binance.com": "fstream.binance.com",
+}
+"""The websocket hosts by REST host. Any other host, such as a proxy, answers for both."""
 
 
 class Tuning(Group):
@@ -65,19 +76,6 @@ class Tuning(Group):
         "server replaces a worker that exceeds the limit and cuts off its open requests if they "
         "don't end soon.",
     )
-    request_body_seconds: float = Field(
-        10,
-        gt=0,
-        description="Time limit in seconds for the body of a request to arrive. A slower "
-        "request gets 408, and the server closes its connection.",
-    )
-    comparison_seconds: float = Field(
-        5.0,
-        gt=0,
-        le=60,
-        description="Timeout of one subscriber request, including identity and all reads. Past "
-        "it, the service returns 503.",
-    )
     repository_url: HttpAddress = Field(
         "",
         description="Address of the source code that this instance runs, such as "
@@ -87,12 +85,8 @@ class Tuning(Group):
     exchange_rest_url: HttpAddress = Field(
         "https://api.bybit.com",
         min_length=1,
-        description="Base URL of Bybit's REST API. Set it to use a regional host.",
-    )
-    exchange_stream_url: WebsocketAddress = Field(
-        "wss://stream.bybit.com/v5/public/linear",
-        min_length=1,
-        description="URL of Bybit's public websocket for linear contracts.",
+        description="Base URL of Bybit's REST API. Set it to use a regional host; the websocket "
+        "follows it.",
     )
     hyperliquid_url: HttpAddress = Field(
         "https://api.hyperliquid.xyz",
@@ -103,11 +97,6 @@ class Tuning(Group):
         "https://fapi.binance.com",
         min_length=1,
         description="Base URL of Binance's REST API for USDⓈ-M futures.",
-    )
-    binance_stream_url: WebsocketAddress = Field(
-        "wss://fstream.binance.com/market/stream",
-        min_length=1,
-        description="URL of Binance's public websocket for USDⓈ-M futures.",
     )
     exchange_source: str = Field(
         "Bybit v5 public market data (USDT perpetuals)",
@@ -129,76 +118,6 @@ class Tuning(Group):
         description="Freshness limit of the market feed. Older data returns 502 and is never "
         "shown.",
     )
-    long_accounts_max_age_seconds: float = Field(
-        1800.0,
-        gt=0,
-        description="Freshness limit of a long-account share. Past it, `longAccountPct` is null.",
-    )
-    long_accounts_calls_per_second: float = Field(
-        4.0,
-        gt=0,
-        le=50,
-        description="Calls per second that the collector spends on long-account shares. The "
-        "exchange allows 120 calls per second in total.",
-    )
-    liquidations_max_age_seconds: float = Field(
-        90.0,
-        gt=0,
-        description="Freshness limit of the 24-hour liquidation window. Past it, `liq24h` is "
-        "unavailable.",
-    )
-    liquidations_min_coverage_pct: float = Field(
-        95.0,
-        ge=0,
-        le=100,
-        description="Share of the last 24 hours, in percent, that must be covered for `liq24h` "
-        "to be available.",
-    )
-    request_seconds: float = Field(
-        4.0, gt=0, le=30, description="Timeout of one reading from the exchange, including retries."
-    )
-    breaker_seconds: float = Field(
-        5.0,
-        gt=0,
-        description="First pause after repeated failures of the exchange. It doubles with each "
-        "failure, up to six times this value.",
-    )
-    stream_ping_seconds: float = Field(
-        20.0,
-        gt=0,
-        le=20,
-        description="Seconds between two pings on a websocket connection. The collector closes "
-        "a connection that is silent for 1.5 times this value.",
-    )
-    lease_seconds: float = Field(
-        15.0,
-        gt=0,
-        le=300,
-        description="Seconds without a heartbeat after which another collector takes over.",
-    )
-    minute_history_days: int = Field(
-        30, ge=2, description="Days to keep per-minute readings of BTC, ETH and SOL."
-    )
-    hour_history_days: int = Field(
-        730, ge=60, description="Days to keep hourly readings of all contracts."
-    )
-    liquidation_history_days: int = Field(
-        90,
-        ge=2,
-        description="Days to keep individual liquidations. Their daily files are kept for good.",
-    )
-    signals_max_age_seconds: float = Field(
-        150.0,
-        gt=60,
-        description="Freshness limit of signals, which are evaluated once per minute. Past it, "
-        "every signal says `unknown`.",
-    )
-    briefs_max_age_seconds: float = Field(
-        60.0,
-        ge=1,
-        description="How long a worker that can't read the database keeps serving its copy of "
-        "the briefs. Past it, briefs return 500.",
-    )
     guides_file: Path | None = Field(
         None,
         description="Guide catalog (`.toml` or `.json`) that replaces the packaged sample. "
@@ -208,13 +127,6 @@ class Tuning(Group):
         "",
         description="Start date of the paper-trading record whose age `/badge/record.svg` shows, "
         "such as `2025-01-31`. If empty, the badge says that it has not started.",
-    )
-    stance_grace_hours: float = Field(
-        6.0,
-        ge=0,
-        le=72,
-        description="Hours that a stance stays active after the next expected publication of "
-        "its evidence.",
     )
     treasury_url: HttpAddress = Field(
         "https://home.treasury.gov",
@@ -241,16 +153,6 @@ class Tuning(Group):
         description="Your own CSV of ETF flows (`date,net_flow_usd,aum_usd,holdings_btc`). It "
         "replaces the issuer's file.",
     )
-    macro_source: str = Field(
-        "",
-        description="Text for the `source` of rates and ETF series, in place of each "
-        "publisher's name. The demo uses it to say that its data is simulated. If you set it "
-        "for real data, repeat the notice that the New York Fed requires.",
-    )
-    macro_seconds: float = Field(
-        1800.0, gt=0, description="Seconds between two readings of rates and ETF files."
-    )
-
     witness_policy: Path | None = Field(
         None,
         description="File with the witnesses of the public logs, as a C2SP tlog-policy: `witness` "
@@ -266,11 +168,22 @@ class Tuning(Group):
         "after the service has announced it, and stays binding for them if you change it. 0 "
         "turns it off.",
     )
-    webhooks_allow_local: bool = Field(
-        False,
-        description="Also send webhooks to this machine, over http or https. For the demo only: "
-        "a live instance doesn't start with it, because webhooks could reach services of its host.",
-    )
+
+    @property
+    def exchange_stream_url(self) -> str:
+        """Bybit's public websocket for linear contracts."""
+        return _stream_url(self.exchange_rest_url, "/v5/public/linear")
+
+    @property
+    def binance_stream_url(self) -> str:
+        """Binance's public websocket for USDⓈ-M futures."""
+        return _stream_url(self.binance_rest_url, "/market/stream")
+
+    @property
+    def macro_source(self) -> str:
+        """What simulated rates and ETF series have as `source` instead of a publisher's name."""
+        is_simulated = self.exchange_source.startswith("simulated")
+        return "simulated daily figures (demo data)" if is_simulated else ""
 
     @field_validator("guides_file", "etf_file", "witness_policy", mode="before")
     @classmethod
@@ -288,16 +201,10 @@ class Tuning(Group):
 
     @model_validator(mode="after")
     def _readings_stay_fresh(self) -> Self:
-        if self.poll_seconds + self.request_seconds >= self.feed_max_age_seconds:
+        if self.poll_seconds >= self.feed_max_age_seconds - REQUEST_SECONDS:
             raise ValueError(
-                "BAROGRAPH_FEED_MAX_AGE_SECONDS must be more than BAROGRAPH_POLL_SECONDS and "
-                "BAROGRAPH_REQUEST_SECONDS together, or the data is stale between two readings"
-            )
-        if 60 + self.poll_seconds + self.request_seconds >= self.signals_max_age_seconds:
-            raise ValueError(
-                "BAROGRAPH_SIGNALS_MAX_AGE_SECONDS must be more than a minute, "
-                "BAROGRAPH_POLL_SECONDS and BAROGRAPH_REQUEST_SECONDS together, because signals "
-                "are evaluated once per minute"
+                f"BAROGRAPH_FEED_MAX_AGE_SECONDS must be more than {REQUEST_SECONDS:g} s longer "
+                "than BAROGRAPH_POLL_SECONDS, or the data is stale between two readings"
             )
         return self
 
@@ -309,3 +216,8 @@ class Tuning(Group):
                 f"{self.etf_fund}"
             )
         return self
+
+
+def _stream_url(rest_url: str, path: str) -> str:
+    place = urlsplit(rest_url)
+    return f"ws{place.scheme[4:]}://{_STREAM_HOSTS.get(place.netloc, place.netloc)}{path}"

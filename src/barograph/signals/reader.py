@@ -21,11 +21,14 @@ UNKNOWN_MS = 5 * SECOND
 FIGURES = "daily figures as their publishers give them"
 
 
+MAX_AGE = 150 * SECOND
+"""The freshness limit of signals, which are evaluated once per minute."""
+
+
 class SignalsReader:
     """Reads fresh signals from the board, and caches their document."""
 
     def __init__(self, settings: Settings) -> None:
-        self._limit = int(settings.signals_max_age_seconds * SECOND)
         self._market_limit = int(settings.feed_max_age_seconds * SECOND)
         self._base_url = settings.base_url
         self._source = source_of(settings.venue_names[0], settings.exchange_source)
@@ -73,7 +76,7 @@ class SignalsReader:
 
     def _until(self, board: Board, signal: Signal, now: int) -> int:
         """When a signal becomes stale: by its own freshness limit or that of its market data."""
-        until = _end(signal.as_of, self._limit, now)
+        until = _end(signal.as_of, MAX_AGE, now)
         if signal.key in DAILY:
             return until
         market = board.latest(PERPETUALS)

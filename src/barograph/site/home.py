@@ -10,7 +10,7 @@ from barograph.briefs.records import ListedBrief, in_words
 from barograph.discovery.files import service_links
 from barograph.errors import RecordUnavailable, UpstreamUnavailable
 from barograph.events.endpoints import EVENTS_PATH, recent_events
-from barograph.history.public_log import PublicLogs
+from barograph.history.public_log import PublicLog
 from barograph.markets.documents import MARKET_STATE_PATH
 from barograph.markets.records import MAJORS, ContractName
 from barograph.markets.samples import DAYS, LiquidatedHour, LiquidationSeries, Measure, PastRegime
@@ -52,7 +52,7 @@ class Recorded(NamedTuple):
     hour: LiquidatedHour | None
 
 
-def home_routes(router: PageRouter, site: Site, charts: ChartReader, logs: PublicLogs) -> None:
+def home_routes(router: PageRouter, site: Site, charts: ChartReader, log: PublicLog) -> None:
     """The route of the home page."""
 
     @router.get(HOME_PATH)
@@ -60,14 +60,14 @@ def home_routes(router: PageRouter, site: Site, charts: ChartReader, logs: Publi
         days = chosen_days(request.query_params.get("days"))
 
         async def render(now: int) -> Page:
-            if not logs.is_probed:
-                await logs.probe()
-            return await _home(site, charts, logs, days, now)
+            if not log.is_probed:
+                await log.probe()
+            return await _home(site, charts, log, days, now)
 
         return await site.respond(request, render, query=days_query(days))
 
 
-async def _home(site: Site, charts: ChartReader, logs: PublicLogs, days: int, at: int) -> Page:
+async def _home(site: Site, charts: ChartReader, log: PublicLog, days: int, at: int) -> Page:
     view = site.view(at)
     now = None if view is None else _market_now(site, view)
     recorded = await or_none(_read_record(site, charts, days))
@@ -82,7 +82,7 @@ async def _home(site: Site, charts: ChartReader, logs: PublicLogs, days: int, at
         status=status,
         status_text=headline(status),
         # Read together with the status, so that the two agree.
-        signed=logs.last_signed,
+        signed=log.last_signed,
         unsigned=detail_html(history.detail, at),
         last_event=events[-1].id if events else 0,
         changes=changes(events),

@@ -1,4 +1,4 @@
-"""`/record`: the recorded stances and events, their checkpoints, and the lists of digests."""
+"""`/record`: the recorded stances, the checkpoint of the public log, and the lists of digests."""
 
 from collections.abc import Awaitable
 from typing import NamedTuple, TypeVar
@@ -9,34 +9,34 @@ from starlette.responses import Response
 
 from barograph.errors import BarographError, RequestError
 from barograph.events.endpoints import EVENTS_PATH
-from barograph.history.checkpoint import EVENT_LOG, Log, LogName, PublishedCheckpoint, log_path
+from barograph.history.checkpoint import PublishedCheckpoint
 from barograph.history.documents import CHECKPOINT_PATH, HISTORY_FOLDER
-from barograph.history.event_log import event_digests
 from barograph.history.guards import Continuity
 from barograph.history.ledger import SALT_BYTES, Ledger
-from barograph.history.public_log import PublicLogs
+from barograph.history.public_log import PublicLog, event_digests
 from barograph.history.reader import RecordDamaged
-from barograph.history.records import KINDS, DigestRow
+from barograph.history.records import KINDS, LISTS, DigestRow, ListName
 from barograph.history.tile_endpoints import ReadNote
-from barograph.history.witnesses import WITNESSES
+from barograph.history.witnesses import WITNESSES, WitnessState
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.timestamps import SECOND
 from barograph.site.paths import RECORD_FOLDER, RECORD_PATH
 from barograph.site.record_pages import (
+    ABOUT,
     TITLES,
     NoSuchPage,
     Record,
+    RecordedKind,
     RecordedList,
     Retention,
     before_from_query,
     list_page_of,
     list_path,
     page_range,
-    record_of,
-    verifier_data,
 )
 from barograph.site.responses import Page, PageRouter
 from barograph.site.site import RenderPage, Site, unavailable
+from barograph.stances.log_entries import count_logged
 from barograph_client.audit.notes import Policy
 
 T = TypeVar("T")
@@ -57,7 +57,7 @@ class Recorded(NamedTuple):
     """What is recorded, and how it is published."""
 
     ledger: Ledger
-    logs: PublicLogs
+    log: PublicLog
     continuity: Continuity
     read_note: ReadNote
     policy: Policy | None
@@ -87,7 +87,7 @@ def record_routes(site: Site, recorded: Recorded) -> PageRouter:
     async def read_events(request: Request, kind: str) -> Response:
         return await read_list(request, kind, "events")
 
-    async def read_list(request: Request, kind: str, log: LogName) -> Response:
+    async def read_list(request: Request, kind: str, name: ListName) -> Response:
         if kind not in KINDS:
             raise HTTPException(404)
         try:
@@ -95,7 +95,7 @@ def record_routes(site: Site, recorded: Recorded) -> PageRouter:
             # Every position begins a page of its own, so only the newest page is cached.
             query = b"" if before is None else None
             return await _respond(
-                site, request, lambda now: pages.list_page(kind, log, before, now), query
+                site, request, lambda now: pages.list_page(kind, name, before, now), query
             )
         except NoSuchPage:
             raise HTTPException(404) from None
@@ -121,7 +121,7 @@ class _RecordPages:
         self._recorded = recorded
 
     async def record(self, now: int) -> Page:
-        """All logs, with the newest checkpoint of each.
+        """The lists of each kind, and the newest checkpoint.
 
         Raises:
             RecordUnreadable: the database is unavailable.
@@ -136,13 +136,10 @@ class _RecordPages:
 
     def fixed_values(self) -> dict[str, object]:
         """What the page shows even if the record is unreadable."""
-        logs, base_url = self._recorded.logs, self._site.templates.base_url
         return {
             "record": None,
-            "verifier": verifier_data(
-                base_url, logs.keys.name, logs.keys.signers() or [logs.public_key]
-            ),
-            "scheme": base_url.partition("://")[0],
+            "scheme": self._site.templates.base_url.partition("://")[0],
+            "events_path": EVENTS_PATH,
             "policy": self._recorded.policy,
             "checkpoint_path": CHECKPOINT_PATH,
             "salt_bytes": SALT_BYTES,
@@ -150,32 +147,52 @@ class _RecordPages:
         }
 
     async def _record(self) -> Record:
-        published = await _from_the_record(self._recorded.logs.checkpoints())
-        return record_of([await self._list(each) for each in published])
-
-    async def _list(self, published: PublishedCheckpoint) -> RecordedList:
-        known, policy = self._site.board.latest(WITNESSES), self._recorded.policy
-        states = () if known is None else known.states
-        # The collector may not have asked the witnesses of a new policy yet.
-        ours = [each for each in states if policy is not None and each.witness in policy.witnesses]
-        origin, size, _ = published.checkpoint
-        return RecordedList(
+        published = await _from_the_record(self._recorded.log.checkpoint())
+        size = published.checkpoint.size
+        rows = await event_digests(self._site.database, size - 1, 1) if size else []
+        return Record(
+            [
+                RecordedKind(
+                    kind,
+                    TITLES[kind],
+                    ABOUT[kind],
+                    [await self._list(kind, name) for name in LISTS],
+                )
+                for kind in KINDS
+            ],
             published,
-            # By the signed size: entries recorded since then appear on the next page.
-            newest=await self._last(published.of, size),
-            note=await self._note(published),
-            path=EVENTS_PATH if published.of == EVENT_LOG else list_path(published.of),
-            witnesses=[each for each in ours if each.origin == origin],
+            rows[0] if rows else None,
+            await self._note(published),
+            self._witnesses(published.checkpoint.origin),
         )
+
+    async def _lists(self, kind: str) -> list[RecordedList]:
+        return [await self._list(kind, name) for name in LISTS]
+
+    async def _list(self, kind: str, name: ListName) -> RecordedList:
+        ledger = self._recorded.ledger
+        logged = await count_logged(self._site.database, kind, name)
+        size = await ledger.count(kind, name)
+        rows: list[DigestRow] = await ledger.digests(kind, name, size - 1, 1) if size else []
+        path = RECORD_FOLDER + list_path(kind, name)
+        return RecordedList(name, path, size, rows[0] if rows else None, max(0, size - logged))
+
+    def _witnesses(self, origin: str) -> list[WitnessState]:
+        known, policy = self._site.board.latest(WITNESSES), self._recorded.policy
+        if known is None or policy is None:
+            return []
+        # The collector may not have asked the witnesses of a new policy yet.
+        states = [state for state in known.states if state.origin == origin]
+        return [state for state in states if state.witness in policy.witnesses]
 
     async def _note(self, published: PublishedCheckpoint) -> str:
         """The checkpoint with its cosignatures, or ours alone if they are too few."""
         try:
-            return await _from_the_record(self._recorded.read_note(published.of))
+            return await _from_the_record(self._recorded.read_note())
         except RequestError:
             return published.note
 
-    async def list_page(self, kind: str, log: LogName, before: int | None, now: int) -> Page:
+    async def list_page(self, kind: str, name: ListName, before: int | None, now: int) -> Page:
         """One page of a list.
 
         Raises:
@@ -183,32 +200,23 @@ class _RecordPages:
         """
         ledger = self._recorded.ledger
         await _from_the_record(self._recorded.continuity.require(kind))
-        count = await ledger.count(kind, log)
-        entries = await ledger.digests(kind, log, *page_range(count, before))
+        count = await ledger.count(kind, name)
+        entries = await ledger.digests(kind, name, *page_range(count, before))
+        other: ListName = "events" if name == "versions" else "versions"
         body = self._site.templates.render(
             "record_list.html",
             here=RECORD_PATH,
             kind=kind,
             title=TITLES[kind],
-            log=log,
+            log=name,
             count=count,
+            logged=await count_logged(self._site.database, kind, name),
             page=list_page_of(entries, count),
-            path=list_path((kind, log)),
-            other=list_path((kind, "events" if log == "versions" else "versions")),
-            api_path=HISTORY_FOLDER + log_path((kind, log)),
+            path=RECORD_FOLDER + list_path(kind, name),
+            other=RECORD_FOLDER + list_path(kind, other),
+            api_path=HISTORY_FOLDER + list_path(kind, name),
         )
         return Page(body, since=now, until=now + PAGE_MS)
-
-    async def _last(self, log: Log, size: int) -> DigestRow | None:
-        if size == 0:
-            return None
-        if log == EVENT_LOG:
-            found = await event_digests(self._site.database, size - 1, 1)
-        else:
-            found = await self._recorded.ledger.digests(*log, size - 1, 1)
-        if not found:  # it was signed a moment ago and is gone
-            raise RecordContradicted
-        return found[0]
 
 
 async def _from_the_record(reading: Awaitable[T]) -> T:

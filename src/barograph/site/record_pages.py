@@ -1,30 +1,17 @@
-"""The content of `/record` (pure): digests, positions and signed roots, but no paid content.
+"""The content of `/record` (pure): digests, positions and the signed root, but no paid content.
 
-A kind has two lists, of versions and of events. Each list is a log with its own checkpoints, and so
-is the log of everything that changed.
+A kind has two lists, of versions and of events. Each of their entries is in the one public log.
 """
 
 import re
-from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import product
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from starlette.datastructures import QueryParams
 
-from barograph.history.checkpoint import (
-    EVENT_LOG,
-    LOGS,
-    Log,
-    LogName,
-    PublishedCheckpoint,
-    log_origin,
-    log_path,
-)
-from barograph.history.documents import HISTORY_FOLDER
-from barograph.history.records import KINDS, DigestRow
+from barograph.history.checkpoint import PublishedCheckpoint
+from barograph.history.records import DigestRow, ListName
 from barograph.history.witnesses import WitnessState
-from barograph.site.paths import RECORD_FOLDER
 
 PAGE_SIZE = 100
 
@@ -60,34 +47,16 @@ class NoSuchPage(ValueError):
 
 
 class RecordedList(NamedTuple):
-    """A list as of its newest checkpoint."""
+    """The versions or the events of a kind."""
 
-    published: PublishedCheckpoint
+    name: ListName
+    path: str
+    size: int
     newest: DigestRow | None
     """None while the list is empty."""
 
-    note: str
-    """The checkpoint to save, with the cosignatures of witnesses."""
-
-    path: str
-    """Of its entries: a page, or the API's list of events."""
-
-    witnesses: Sequence[WitnessState]
-
-    @property
-    def name(self) -> LogName:
-        """Whether it has versions or events."""
-        return self.published.log
-
-    @property
-    def size(self) -> int:
-        """The number of entries."""
-        return self.published.checkpoint.size
-
-    @property
-    def origin(self) -> str:
-        """The name of the log: its address without the scheme."""
-        return self.published.checkpoint.origin
+    pending: int
+    """How many of the last ones are recorded, but not in the public log yet."""
 
 
 class RecordedKind(NamedTuple):
@@ -96,37 +65,26 @@ class RecordedKind(NamedTuple):
     name: str
     title: str
     about: str
-    versions: RecordedList
-    events: RecordedList
+    lists: Sequence[RecordedList]
 
 
 class Record(NamedTuple):
-    """Everything that is recorded, and who cosigns it."""
+    """Everything that is recorded, and the public log with its newest checkpoint."""
 
     kinds: Sequence[RecordedKind]
-    all_events: RecordedList
+    published: PublishedCheckpoint
+    newest: DigestRow | None
+    """The last entry of the log; None while it is empty."""
 
-    @property
-    def states(self) -> list[WitnessState]:
-        """What every witness did with every log."""
-        lists = [each for kind in self.kinds for each in (kind.versions, kind.events)]
-        return [state for each in (*lists, self.all_events) for state in each.witnesses]
+    note: str
+    """The checkpoint to save, with the cosignatures of witnesses."""
 
-    @property
-    def witnesses(self) -> list[WitnessState]:
-        """The worst state of each witness: a log that it refuses, or else its last failure.
-
-        If it has neither, its newest cosignature.
-        """
-        ordered = sorted(
-            self.states, key=lambda each: (each.is_fork, bool(each.failure), each.cosigned_at or 0)
-        )
-        return list({each.witness: each for each in ordered}.values())
+    witnesses: Sequence[WitnessState]
 
     @property
     def forks(self) -> list[WitnessState]:
-        """Logs that a witness refuses."""
-        return [each for each in self.states if each.is_fork]
+        """Witnesses that refuse the log."""
+        return [state for state in self.witnesses if state.is_fork]
 
 
 class ListPage(NamedTuple):
@@ -142,33 +100,9 @@ class ListPage(NamedTuple):
     """The query for the same entries in the API."""
 
 
-def list_path(log: Log) -> str:
-    """The path of a list's pages."""
-    return RECORD_FOLDER + log_path(log)
-
-
-def record_of(found: Iterable[RecordedList]) -> Record:
-    """Group all lists by kind."""
-    lists = {each.published.of: each for each in found}
-    kinds = [
-        RecordedKind(
-            kind, TITLES[kind], ABOUT[kind], lists[kind, "versions"], lists[kind, "events"]
-        )
-        for kind in KINDS
-    ]
-    return Record(kinds, lists[EVENT_LOG])
-
-
-def verifier_data(base_url: str, name: str, public_keys: Sequence[bytes]) -> dict[str, str]:
-    """What the script needs to check a checkpoint of any list; the current key comes first."""
-    some = KINDS[0]
-    return {
-        "folder": HISTORY_FOLDER,
-        "prefix": log_origin(base_url, some, "versions", name).removesuffix(some),
-        "lists": " ".join(map(log_path, product(KINDS, LOGS))),
-        "public_key": b64encode(public_keys[0]).decode(),
-        "public_keys": " ".join(b64encode(each).decode() for each in public_keys),
-    }
+def list_path(kind: str, name: ListName) -> str:
+    """The path of a list's pages, below a folder: `KIND` or `KIND/events`."""
+    return kind if name == "versions" else f"{kind}/{name}"
 
 
 def before_from_query(query: QueryParams) -> int | None:

@@ -106,7 +106,7 @@ def page_routes(site: Site, parts: SiteParts) -> list[Router]:
     """The routes of the whole site."""
     router, catalog, terms = PageRouter(), parts.catalog, parts.terms
     charts = ChartReader(site.series, site.templates.root, site.board.clock)
-    home_routes(router, site, charts, parts.recorded.logs)
+    home_routes(router, site, charts, parts.recorded.log)
     market_page_routes(router, site, charts)
     cross_page_routes(router, site)
     heatmap_routes(router, site)

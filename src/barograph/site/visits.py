@@ -56,6 +56,11 @@ EVENT_TEXTS: Mapping[str, tuple[str, str, str]] = {
         "Digest: {history_digest}.",
         "/record/{kind}",
     ),
+    "stance.withdrawn": (
+        "Stance “{stance}”: a version was withdrawn",
+        "Digest: {event_digest}.",
+        "/record/{kind}/events",
+    ),
     "liquidations.filed": (
         "Liquidations of {day} on {venue}: {rows} in the daily file",
         "SHA-256: {sha256}.",
@@ -70,6 +75,11 @@ EVENT_TEXTS: Mapping[str, tuple[str, str, str]] = {
         "New definition of the accuracy figures",
         "It applies to stances recorded from now on.",
         "/accuracy",
+    ),
+    "history.merged": (
+        "The logs of stances became part of this log",
+        "Their last checkpoints are in this entry.",
+        "/record",
     ),
 }
 """Title, detail and page by type, with the names of the event's members."""

@@ -124,8 +124,8 @@ class StanceReads:
         return encode(stance_body(stance, self._clock()))
 
 
-ProofUrl = Callable[[str, str], str]
-"""Takes a kind and a history_digest; returns where the proof of that version is."""
+ProofUrl = Callable[[str], str]
+"""Takes a history_digest; returns where the proof of that version is."""
 
 
 def stance_routes(reads: StanceReads, seconds: float, proof_url: ProofUrl) -> ApiRouter:
@@ -159,7 +159,7 @@ def _route(
             async with bounded(seconds, StanceUnavailable):
                 sold = await reads.read(request.scope, kind)
         digest = decode(sold.body, type=_Reference).history_digest
-        link = f'<{proof_url(kind, digest or "")}>; rel="describedby"; type="text/plain"'
+        link = f'<{proof_url(digest or "")}>; rel="describedby"; type="text/plain"'
         proof = [] if digest is None else [(b"link", link.encode())]
         return private_response(200, sold.body, *sold.fields, *proof)
 

@@ -52,6 +52,10 @@ DAYS = 60
 NO_SOURCE = NotIssuedYet("no source is configured")
 
 
+GRACE = 6 * HOUR
+"""How long a stance stays active after the next expected publication of its evidence."""
+
+
 class StanceInputs(NamedTuple):
     """The evidence of all three kinds."""
 
@@ -93,7 +97,6 @@ class StanceIssuer:
         define: Define | None = None,
     ) -> None:
         self._define = define
-        self._grace = int(settings.stance_grace_hours * HOUR)
         self._settings = settings
         sources = {rates.KIND: settings.treasury_url, etf.KIND: settings.etf_url}
         self._without_source = {kind for kind, address in sources.items() if not address}
@@ -209,7 +212,7 @@ class StanceIssuer:
     def _apply_rule(
         self, kind: str, inputs: StanceInputs, now: int, regime: Json
     ) -> Proposal | NotIssuedYet | str:
-        today, grace = day_of(now), self._grace
+        today, grace = day_of(now), GRACE
         if kind == funding.KIND:
             source, venue = inputs.source, inputs.venue
             proposed = funding.propose(inputs.settlements, source, now, grace, venue)

@@ -1,14 +1,16 @@
 """`/api/v1/stances/{kind}`: the recorded stances that have become public."""
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from msgspec.json import encode
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph.board.board import Board
-from barograph.history.documents import natural
+from barograph.errors import InvalidRequest
 from barograph.history.endpoints import UnknownKind
 from barograph.history.guards import Continuity
 from barograph.history.reader import HistoryReader
@@ -38,6 +40,7 @@ from barograph.stances.reveals import (
 
 REVEALED_FOLDER = "/api/v1/stances/"
 DEFAULT_STANCES, MAX_STANCES = 20, 100
+_NATURAL = re.compile(r"0|[1-9][0-9]{0,15}", re.ASCII)
 SOURCE = "Barograph; each stance names the sources of its evidence"
 
 
@@ -101,7 +104,7 @@ def revealed_routes(answer: RevealedReads, reads: RenderedReads) -> ApiRouter:
             raise UnknownKind
         given = given_parameters(request.query_params, _PARAMETERS)
         limit = page_limit(given, default=DEFAULT_STANCES, highest=MAX_STANCES)
-        after, reveals = natural(request.query_params, "after") or 0, answer.reveals
+        after, reveals = _after(request.query_params), answer.reveals
         return await reads.respond(
             request,
             (REVEALED_FOLDER, kind, reveals, after, limit),
@@ -109,6 +112,15 @@ def revealed_routes(answer: RevealedReads, reads: RenderedReads) -> ApiRouter:
         )
 
     return router
+
+
+def _after(query: QueryParams) -> int:
+    values = query.getlist("after")
+    if not values:
+        return 0
+    if len(values) != 1 or _NATURAL.fullmatch(values[0]) is None:
+        raise InvalidRequest("after must be given once, as a whole number")
+    return int(values[0])
 
 
 _ERRORS = {400: "Invalid parameter.", 404: "Unknown kind of stance.", **READ_ERRORS}

@@ -527,27 +527,21 @@ def _witness(now: int, states: Sequence[WitnessState]) -> Verdict:
 def _with_terms(
     verdicts: dict[str, Verdict], unconfirmed: Unconfirmed | None
 ) -> dict[str, Verdict]:
-    """A check for each source that is not read, and a note where one is read without confirmation.
-
-    The note changes no condition: nothing has failed.
-    """
+    """The checks with the sources that are not read, and why; none of them is a failure."""
     if unconfirmed is None:
         return verdicts
-    notes: dict[str, list[str]] = {}
-    unread: dict[str, Verdict] = {}
-    absent = {SOURCES[name].check: unconfirmed.explain(name) for name in unconfirmed.unused}
-    for name in unconfirmed.sources:
-        why = unconfirmed.explain(name)
-        if name not in unconfirmed.unused:
-            notes.setdefault(SOURCES[name].check, []).append(why)
-        elif name != SELLING:  # `payments` says why
-            unread[name] = ("not_configured", why)
-    noted: dict[str, Verdict] = {}
-    for name, (status, detail) in verdicts.items():
-        first = absent.get(name, detail) if status == "not_configured" else detail
-        if name not in unconfirmed.unused:  # a venue that this worker expects, but nobody reads
-            noted[name] = (status, "; ".join([first, *notes.get(name, [])]))
-    return noted | unread
+    reasons = {SOURCES[name].check: unconfirmed.explain(name) for name in unconfirmed.names}
+    explained: dict[str, Verdict] = {
+        name: (status, reasons.get(name, detail) if status == "not_configured" else detail)
+        for name, (status, detail) in verdicts.items()
+        if name not in unconfirmed.names  # a venue that this worker expects, but nobody reads
+    }
+    unread: dict[str, Verdict] = {
+        name: ("not_configured", unconfirmed.explain(name))
+        for name in unconfirmed.names
+        if name != SELLING  # `payments` says why
+    }
+    return explained | unread
 
 
 def _outside(reach: Reachability | None, absent: str) -> Verdict:

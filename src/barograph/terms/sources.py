@@ -1,14 +1,12 @@
 """The data sources whose terms the operator confirms, one by one (pure)."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Container, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 from msgspec import Struct
 
 from barograph.board.feeds import Feed
 from barograph.errors import ConfigurationError
-from barograph.kit.timestamps import DAY, iso_timestamp
 
 Kind = Literal["demo", "live"]
 """What a database holds: simulated data, or data of real sources."""
@@ -23,9 +21,7 @@ BINANCE: Final = "binance"
 VENUES: Final = (BYBIT, HYPERLIQUID, BINANCE)
 SELLING: Final = "selling"
 
-GRACE_MS = 30 * DAY
-"""How long a source that was already in use stays in use after the upgrade."""
-
+SETTING: Final = "BAROGRAPH_ACCEPT_TERMS"
 PAGE = "docs/live.md"
 
 
@@ -106,42 +102,14 @@ SOURCES: Final[Mapping[str, Source]] = {
 }
 
 
-class Instance(NamedTuple):
-    """What a database was created for."""
-
-    kind: Kind
-    marked_at: int
-    """When it was made, or upgraded from a version without marks and confirmations."""
-
-    used_before: str = ""
-    """The sources that it had used by then, separated by commas."""
-
-
-class Confirmation(NamedTuple):
-    """The operator's statement about the terms of one date."""
-
-    terms_date: str
-    confirmed_at: int
-
-
 class Unconfirmed(Struct, frozen=True):
-    """The configured sources whose terms the operator hasn't confirmed."""
+    """The configured sources whose terms the operator hasn't confirmed; they are not used."""
 
-    sources: dict[str, int | None]
-    """Until when each is used nevertheless; None if it is not used."""
-
-    @property
-    def unused(self) -> list[str]:
-        """Those that are not used."""
-        return [name for name, until in self.sources.items() if until is None]
+    names: tuple[str, ...] = ()
 
     def explain(self, name: str) -> str:
-        """Why a source is not used, or how long it still is."""
-        remedy, until = f"`barograph terms accept {name}`", self.sources[name]
-        if until is None:
-            return f"not used, because its terms are not confirmed ({remedy})"
-        date = iso_timestamp(until)
-        return f"the terms of {name} are not confirmed; starts after {date} need {remedy}"
+        """Why a source is not used."""
+        return f"not used, because its terms are not confirmed (add {name} to {SETTING})"
 
 
 TERMS = Feed("terms", Unconfirmed)
@@ -157,19 +125,23 @@ def parse_names(text: str) -> list[str]:
     for name in names:
         if name not in SOURCES:
             raise ConfigurationError(
-                f"{name!r} is not a data source: in BAROGRAPH_ACCEPT_TERMS and `barograph terms "
-                f"accept`, name each source that you confirm ({', '.join(SOURCES)}); {PAGE} "
-                "describes their terms"
+                f"{name!r} is not a data source: in {SETTING}, name each source that you confirm "
+                f"({', '.join(SOURCES)}); {PAGE} describes their terms"
             )
     return names
 
 
+def setting_line(names: Container[str]) -> str:
+    """The line that confirms these sources."""
+    return f"{SETTING}={','.join(name for name in SOURCES if name in names)}"
+
+
 def usable_venues(configured: Sequence[str], unconfirmed: Unconfirmed) -> list[str]:
     """The venues that may be read, in the configured order: the first one is the primary."""
-    return [name for name in configured if name not in unconfirmed.unused]
+    return [name for name in configured if name not in unconfirmed.names]
 
 
-def require_venue(configured: Sequence[str], unconfirmed: Unconfirmed, data: Path) -> None:
+def require_venue(configured: Sequence[str], unconfirmed: Unconfirmed) -> None:
     """Refuse to collect without a venue.
 
     Raises:
@@ -180,7 +152,6 @@ def require_venue(configured: Sequence[str], unconfirmed: Unconfirmed, data: Pat
     first = configured[0]
     raise ConfigurationError(
         "there is nothing to collect, because you have not confirmed the terms of any configured "
-        f"venue ({', '.join(configured)}): read {SOURCES[first].url} and {PAGE}, then run "
-        f"`barograph terms accept {first} --data {data}` or set BAROGRAPH_ACCEPT_TERMS={first}; "
-        "BAROGRAPH_VENUES chooses other venues"
+        f"venue ({', '.join(configured)}): read {SOURCES[first].url} and {PAGE}, then set "
+        f"{setting_line([first])}; BAROGRAPH_VENUES chooses other venues"
     )

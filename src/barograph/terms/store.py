@@ -1,23 +1,19 @@
-"""Stores what a database was created for, and which terms the operator has confirmed."""
-
-from collections.abc import Iterable
+"""Which sources the settings name and confirm, and what a database was created for."""
 
 from barograph.board.board import publish
 from barograph.board.feeds import Publication
+from barograph.errors import ConfigurationError
 from barograph.kit.database import Transaction
 from barograph.settings import Settings
 from barograph.terms.sources import (
-    BYBIT,
-    GRACE_MS,
     SELLING,
     SOURCES,
     TERMS,
     VENUES,
-    Confirmation,
-    Instance,
     Kind,
     Unconfirmed,
     parse_names,
+    setting_line,
     usable_venues,
 )
 
@@ -26,70 +22,47 @@ _ADDRESSES = {"treasury": "treasury_url", "nyfed": "nyfed_url", "ishares": "etf_
 
 
 async def mark_instance(tx: Transaction, kind: Kind, now: int) -> None:
-    """Mark a database that has no mark, and note which sources it has used so far."""
-    if not await tx.fetch("SELECT 1 FROM instance"):
-        await tx.execute(_MARK, kind, now, await used_sources(tx))
+    """Mark a database that has no mark."""
+    await tx.execute(_MARK, kind, now)
 
 
-async def used_sources(tx: Transaction) -> str:
-    """The sources that left something in a database, separated by commas."""
-    return ",".join([name for name, rows in _TRACES.items() if await tx.fetch(rows)])
-
-
-async def read_terms(tx: Transaction) -> tuple[Instance | None, dict[str, Confirmation]]:
-    """The mark of a database, if it has one yet, and the confirmations by source."""
-    rows = await tx.fetch("SELECT kind, marked_at, used_before FROM instance")
-    held = {name: Confirmation(*row) for name, *row in await tx.fetch(_CONFIRMED)}
-    return Instance(*rows[0]) if rows else None, held
-
-
-async def confirm(tx: Transaction, names: Iterable[str], now: int) -> None:
-    """Store confirmations of the terms that this version knows; repeating one changes nothing."""
-    for name in names:
-        await tx.execute(_CONFIRM, name, SOURCES[name].terms_date, SOURCES[name].statement, now)
-
-
-async def revoke(tx: Transaction, names: Iterable[str]) -> list[str]:
-    """Delete confirmations; return the sources that had one."""
-    sql = "DELETE FROM terms_confirmations WHERE source = $1 RETURNING source"
-    return [name for name in names if await tx.fetch(sql, name)]
-
-
-async def start_with_terms(tx: Transaction, settings: Settings, now: int) -> Unconfirmed:
-    """Store what `BAROGRAPH_ACCEPT_TERMS` confirms, and publish the unconfirmed sources.
+async def start_with_terms(tx: Transaction, settings: Settings) -> Unconfirmed:
+    """Publish the unconfirmed sources.
 
     Raises:
-        ConfigurationError: the setting names an unknown source.
+        ConfigurationError: the setting names an unknown source, or is missing although an earlier
+            version stored confirmations.
     """
-    instance, held = await read_terms(tx)
-    if instance is None or instance.kind == "live":
-        await confirm(tx, parse_names(settings.accept_terms), now)
-    unconfirmed = unconfirmed_sources(settings, instance, held, now)
+    if await tx.fetch("SELECT 1 FROM instance WHERE kind = 'demo'"):
+        unconfirmed = Unconfirmed()
+    else:
+        line = await missing_line(tx, settings)
+        if line is not None and not settings.accept_terms:
+            raise ConfigurationError(
+                f"confirmations of terms are no longer stored: set {line}, which names what you "
+                "have confirmed so far, or nothing would be collected and sold any more"
+            )
+        unconfirmed = unconfirmed_sources(settings)
     await publish(tx, [Publication.of(TERMS, unconfirmed)])
     return unconfirmed
 
 
-def unconfirmed_sources(
-    settings: Settings, instance: Instance | None, held: Iterable[str], now: int
-) -> Unconfirmed:
-    """The configured sources that are not confirmed; `instance` is None before the first start.
+async def missing_line(tx: Transaction, settings: Settings) -> str | None:
+    """The line to set if an earlier version stored confirmations that the setting lacks."""
+    stored = {source for (source,) in await tx.fetch("SELECT source FROM terms_confirmations")}
+    confirmed = set(parse_names(settings.accept_terms))
+    return None if stored & SOURCES.keys() <= confirmed else setting_line(stored | confirmed)
+
+
+def unconfirmed_sources(settings: Settings) -> Unconfirmed:
+    """The sources that the settings name and don't confirm.
 
     Raises:
         ConfigurationError: `BAROGRAPH_ACCEPT_TERMS` names an unknown source.
     """
-    instance = instance or Instance("live", now)
-    if instance.kind == "demo":
-        return Unconfirmed({})
-    confirmed = {*held, *parse_names(settings.accept_terms)}
-    until = instance.marked_at + GRACE_MS
-    used = instance.used_before.split(",") if now < until else []
-    return Unconfirmed(
-        {
-            name: until if name in used else None
-            for name in configured_sources(settings)
-            if name not in confirmed
-        }
-    )
+    confirmed = parse_names(settings.accept_terms)
+    names = configured_sources(settings)
+    return Unconfirmed(tuple(name for name in names if name not in confirmed))
 
 
 def configured_sources(settings: Settings) -> list[str]:
@@ -108,7 +81,7 @@ def without_unconfirmed(settings: Settings, unconfirmed: Unconfirmed) -> Setting
 
     If no venue may be read, all stay: the collector doesn't start, and a web host has no data.
     """
-    fields = [_ADDRESSES[name] for name in unconfirmed.unused if name in _ADDRESSES]
+    fields = [_ADDRESSES[name] for name in unconfirmed.names if name in _ADDRESSES]
     venues = usable_venues(settings.venue_names, unconfirmed) or settings.venue_names
     update = {**dict.fromkeys(fields, ""), "venues": ",".join(venues)}
     return settings.model_copy(update=update)
@@ -125,25 +98,6 @@ def without_selling(settings: Settings) -> Settings:
 
 
 _MARK = """
-INSERT INTO instance (id, kind, marked_at, used_before) VALUES (1, $1, $2, $3)
+INSERT INTO instance (id, kind, marked_at, used_before) VALUES (1, $1, $2, '')
 ON CONFLICT (id) DO NOTHING
 """
-_CONFIRMED = "SELECT source, terms_date, confirmed_at FROM terms_confirmations"
-_CONFIRM = """
-INSERT INTO terms_confirmations AS held (source, terms_date, statement, confirmed_at)
-VALUES ($1, $2, $3, $4)
-ON CONFLICT (source) DO UPDATE SET
-    terms_date = excluded.terms_date,
-    statement = excluded.statement,
-    confirmed_at = excluded.confirmed_at
-WHERE held.terms_date <> excluded.terms_date
-"""
-_FIGURES = "SELECT 1 FROM observations WHERE {} LIMIT 1"
-_TRACES = {
-    BYBIT: "SELECT 1 FROM readings LIMIT 1",
-    "treasury": _FIGURES.format("series IN ('us3m', 'us2y', 'us10y')"),
-    "nyfed": _FIGURES.format("series IN ('sofr', 'effr')"),
-    "ishares": _FIGURES.format("series LIKE 'etf-%' AND series NOT LIKE 'etf-operator-%'"),
-    SELLING: "SELECT 1 FROM payments UNION ALL SELECT 1 FROM entitlements LIMIT 1",
-}
-"""What each source leaves in a database that uses it."""

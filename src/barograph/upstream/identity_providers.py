@@ -47,8 +47,8 @@ class OidcIdentity(TokenIdentity):
         super().__init__(settings.identity_url, settings, http, clock)
         self._resolve = resolve
         self._claim = settings.identity_email_claim
-        self._accepts_text = settings.identity_email_text
-        self._asks_userinfo = settings.identity_claims == "userinfo"
+        self._accepts_text = settings.identity_claims == "userinfo-text"
+        self._asks_userinfo = settings.identity_claims != "token"
         self._userinfo: str | None = None
 
     async def _read_keys(self) -> bytes:
@@ -278,6 +278,10 @@ def _supabase_time(value: object) -> int | None:
     return int(since_epoch.total_seconds() * SECOND) if since_epoch.days >= 0 else None
 
 
+REQUEST_SECONDS = 3.0
+"""Timeout of one request to the provider."""
+
+
 def identity_provider(
     settings: Settings,
     clock: Clock,
@@ -285,11 +289,12 @@ def identity_provider(
     resolve: Resolve = resolve,
     *,
     metrics: Metrics = NO_METRICS,
+    seconds: float = REQUEST_SECONDS,
 ) -> IdentityProvider:
     """The provider that verifies bearer tokens; `transport` and `resolve` replace the network."""
     if settings.identity == "none":
         return NoIdentityProvider()
-    http = IdentityHttp(settings.identity_seconds, transport, metrics)
+    http = IdentityHttp(seconds, transport, metrics)
     if settings.identity == "supabase":
         return SupabaseIdentity(settings, http, clock)
     return OidcIdentity(settings, http, clock, resolve)

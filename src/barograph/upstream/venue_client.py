@@ -1,6 +1,6 @@
 """REST calls to an exchange: timeouts, retries with backoff, and circuit breakers.
 
-If the exchange hangs, a call fails with `Unreachable` when its time budget (`request_seconds`) is
+If the exchange hangs, a call fails with `Unreachable` when its time budget is
 spent. The calls of a reading are retried within the budget, so each attempt may use half of it.
 Other calls have one attempt: their callers pace them within the exchange's rate limit, and repeat
 them in turn. The first readings have a larger budget, so that the service starts even on a slow
@@ -28,7 +28,7 @@ from barograph.kit.clock import Clock
 from barograph.kit.metrics import NO_METRICS, Metrics
 from barograph.kit.timestamps import SECOND
 from barograph.markets.venues import Venue, source_of
-from barograph.settings import Settings
+from barograph.settings import REQUEST_SECONDS, Settings
 from barograph.upstream.circuit_breaker import CircuitBreaker
 from barograph.upstream.http import (
     HttpReply,
@@ -39,6 +39,7 @@ from barograph.upstream.http import (
     fetch,
     http_client,
 )
+from barograph.upstream.venue_stream import PING_SECONDS
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +56,10 @@ _START_SECONDS = 20.0
 _AHEAD_SECONDS = 60.0
 _KINDS = (Unreachable, InvalidReply)
 _RETRIES = Retries(attempts=4, first_backoff=0.2, failures=_KINDS)
+
+
+BREAKER_SECONDS = 5.0
+"""The first pause after repeated failures. It doubles with each failure, up to six times this."""
 
 
 class VenueClient:
@@ -77,18 +82,20 @@ class VenueClient:
         transport: Transport | None,
         sleep: Sleep,
         random: Random,
+        seconds: float,
+        breaker_seconds: float,
     ) -> None:
         self._venue = venue
         self._metrics = metrics
-        self._seconds = settings.request_seconds
-        self._breaker_seconds = settings.breaker_seconds
+        self._seconds = seconds
+        self._breaker_seconds = breaker_seconds
         self._clock = clock
         self._sleep = sleep
         self._random = random
         self._hosts: dict[Purpose, CircuitBreaker] = {
-            "reading": CircuitBreaker(clock, settings.breaker_seconds, (Throttled, Forbidden)),
-            "side": CircuitBreaker(clock, settings.breaker_seconds, (Throttled,)),
-            "history": CircuitBreaker(clock, settings.breaker_seconds, (Throttled,)),
+            "reading": CircuitBreaker(clock, breaker_seconds, (Throttled, Forbidden)),
+            "side": CircuitBreaker(clock, breaker_seconds, (Throttled,)),
+            "history": CircuitBreaker(clock, breaker_seconds, (Throttled,)),
         }
         self._endpoints: dict[tuple[str, Purpose], CircuitBreaker] = {}
         self._failing: dict[tuple[str, Purpose], str] = {}
@@ -220,6 +227,9 @@ class Parts(TypedDict, total=False):
     sleep: Sleep
     random: Random
     metrics: Metrics
+    seconds: float
+    breaker_seconds: float
+    ping_seconds: float
 
 
 class VenueAdapter:
@@ -236,6 +246,7 @@ class VenueAdapter:
         self._sleep = parts.get("sleep", asyncio.sleep)
         self._random = parts.get("random", Random())
         self._metrics = parts.get("metrics", NO_METRICS)
+        self._ping_seconds = parts.get("ping_seconds", PING_SECONDS)
         self._times = ReadingTimes(self._clock, settings.feed_max_age_seconds)
         self._rest = self.client(
             self.venue.name,
@@ -246,6 +257,8 @@ class VenueAdapter:
             transport=parts.get("transport"),
             sleep=self._sleep,
             random=self._random,
+            seconds=parts.get("seconds", REQUEST_SECONDS),
+            breaker_seconds=parts.get("breaker_seconds", BREAKER_SECONDS),
         )
 
     async def keep_up(self) -> None:

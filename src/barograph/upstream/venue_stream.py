@@ -98,6 +98,10 @@ class WatchedConnection:
         self._state.watching()
 
 
+PING_SECONDS = 20.0
+"""Between two pings. A connection that is silent for 1.5 times as long is closed."""
+
+
 class VenueStream:
     """Opens the connections to one exchange's websocket, again and again."""
 
@@ -110,7 +114,9 @@ class VenueStream:
         clock: Clock,
         sleep: Sleep,
         random: Random,
+        ping_seconds: float = PING_SECONDS,
     ) -> None:
+        self._ping_seconds = ping_seconds
         self._venue = venue
         self._metrics = metrics
         self._settings = settings

@@ -15,11 +15,11 @@ from barograph.board.board import Board, front_door
 from barograph.briefs.endpoints import BriefsReader, brief_routes, brief_text_routes
 from barograph.briefs.store import BRIEFS
 from barograph.discovery.catalogs import index_document
-from barograph.discovery.deprecation import Deprecations, announce_deprecations
 from barograph.discovery.endpoints import Descriptions, descriptions, discovery_routes
-from barograph.discovery.files import FEEDS, INDEX_PATH
+from barograph.discovery.files import INDEX_PATH
 from barograph.entitlements.feed_access import FeedAccess, WalletIdentity
 from barograph.entitlements.purchases import (
+    PERIOD_DAYS,
     FeedGrants,
     Offer,
     PaidAccess,
@@ -31,17 +31,16 @@ from barograph.entitlements.store import Entitlements
 from barograph.errors import RecordUnavailable, UpstreamUnavailable
 from barograph.events.endpoints import EVENTS_PATH, EventsAnswer, event_routes, symbol_resolver
 from barograph.events.records import EVENTS
-from barograph.events.stream import STREAM_PATH, EventStreams, stream_routes
+from barograph.events.stream import EventStreams, stream_routes
 from barograph.feed.endpoints import FeedParts, buying_routes, feed_routes
 from barograph.guides.catalog import load_catalog
 from barograph.guides.documents import GUIDES_PATH, guides_document
 from barograph.guides.endpoints import guide_routes
 from barograph.history.cosigning import CosignedCheckpoints, load_policy
-from barograph.history.documents import CHECKPOINT_PATH
 from barograph.history.endpoints import history_routes
 from barograph.history.guards import Continuity, SignedHeads
 from barograph.history.ledger import Ledger
-from barograph.history.public_log import PublicLogs
+from barograph.history.public_log import PublicLog
 from barograph.history.signing import load_history_key
 from barograph.history.tile_endpoints import log_routes
 from barograph.history.witnesses import WITNESSES
@@ -76,8 +75,9 @@ from barograph.markets.liquidation_endpoints import LiquidationReads, liquidatio
 from barograph.markets.reader import CrossReader, MarketReader, freshness_limits
 from barograph.markets.samples import SERIES_FOLDER
 from barograph.markets.series import SeriesReader
+from barograph.markets.store import HOUR_DAYS, LIQUIDATION_DAYS, MINUTE_DAYS
 from barograph.markets.venues import source_of
-from barograph.markets.view import feeds_of
+from barograph.markets.view import MIN_COVERAGE_PCT, feeds_of
 from barograph.material_change.endpoints import LatestPair, material_change_routes
 from barograph.mcp.calls import ToolCalls, tool_reads
 from barograph.mcp.endpoints import mcp_before_routing, mcp_endpoint, mcp_routes
@@ -105,7 +105,6 @@ from barograph.status.reader import StatusReader
 from barograph.status.recorder import StatusRecorder
 from barograph.terms.sources import TERMS
 from barograph.upstream.facilitator import HttpFacilitator
-from barograph.upstream.identity_providers import identity_provider
 from barograph.web.errors import PRIVATE_PATHS, allowed_methods, error_handlers, refusal
 from barograph.web.lifespan import Closing, Task, lifespan
 from barograph.web.monitoring import health_routes, measured, route_finder, web_gauges
@@ -113,19 +112,24 @@ from barograph.webhooks.endpoints import webhook_routes
 from barograph.webhooks.keys import load_webhook_keys
 from barograph_client.audit.notes import Policy
 
-DEPRECATIONS: Deprecations = {}
-"""The deprecated paths; docs/versioning.md has the policy."""
-
 CACHED_READS = 128
 """Rendered answers that a worker keeps for a minute; at most about 200 kB each."""
 
 CACHED_SERIES = 16
 """Pages of series, at most about 0.5 MB each, and tables of at most 3 MiB."""
 
-OWN_ROUTES = frozenset(
-    {CHECKPOINT_PATH, STREAM_PATH, *(path for path in FEEDS if path.startswith(EVENTS_PATH))}
-)
-"""Paths with a route of their own although a path template matches them too."""
+
+class Timeouts(NamedTuple):
+    """How long a request may take, in seconds."""
+
+    body: float = 10.0
+    """For its body to arrive; a slower one gets 408, and the server closes its connection."""
+
+    entitled_read: float = 5.0
+    """For a subscriber's read, including identity; past it, the service returns 503."""
+
+
+TIMEOUTS = Timeouts()
 
 
 class WebApp(NamedTuple):
@@ -149,6 +153,7 @@ def create_app(
     is_stopping: Callable[[], bool] = lambda: False,
     at_start: Callable[[Callable[[], None]], None] = lambda _: None,
     metrics: Metrics = NO_METRICS,
+    timeouts: Timeouts = TIMEOUTS,
 ) -> WebApp:
     """Put the web side together over the service's database and the history.
 
@@ -169,7 +174,7 @@ def create_app(
         at_start(parts.streams.tail.close)
         return lifespan(board, _tasks(parts), _closings(parts))
 
-    routers = (*_api_routers(parts), *_page_routers(parts), health)
+    routers = (*_api_routers(parts, timeouts.entitled_read), *_page_routers(parts), health)
     routes = Starlette(
         routes=[route for router in routers for route in router.routes],
         exception_handlers=error_handlers(parts.pages, clock),
@@ -177,7 +182,7 @@ def create_app(
     )
     routes.router.redirect_slashes = False
     write_error = partial(refusal, parts.pages)
-    limits = RequestLimits(settings.request_body_seconds, PRIVATE_PATHS, write_error)
+    limits = RequestLimits(timeouts.body, PRIVATE_PATHS, write_error)
     # From the inside out. MCP, signals and hot documents are answered before routing.
     free = HeadAndOptions(routes, allowed_methods)
     routed = limited(hardened(free), limits)
@@ -188,9 +193,6 @@ def create_app(
     else:
         times = RequestTimes(metrics, route_finder(routes.routes))
         app = front_door(measured(app, times), board, times)
-    app, routed = (
-        announce_deprecations(layer, DEPRECATIONS, OWN_ROUTES) for layer in (app, routed)
-    )
     return WebApp(app, routed, board)
 
 
@@ -217,7 +219,7 @@ class _Parts:
         limiter, base_url = callers.limiter, inputs.settings.base_url
         self.signals = signals_answer(public.board, public.signals, limiter)
         settings = inputs.settings
-        # A `macro_source` says that other data is served under the publishers' names.
+        # Simulated data is served under the publishers' names.
         uses_nyfed_rates = bool(settings.nyfed_url) and not settings.macro_source
         has_venues = len(settings.venue_names) > 1
         has_guides = not public.catalog.is_sample
@@ -278,9 +280,7 @@ def _pages(
 @lru_cache(maxsize=8)
 def _described(base_url: str, prices: tuple[tuple[str, str], ...]) -> Descriptions:
     """The OpenAPI document, made once per process: every instance has the same routes."""
-    return Descriptions(
-        partial(descriptions, base_url=base_url, deprecations=DEPRECATIONS, prices=dict(prices))
-    )
+    return Descriptions(partial(descriptions, base_url=base_url, prices=dict(prices)))
 
 
 class _Callers:
@@ -297,7 +297,7 @@ class _Callers:
             facilitator = HttpFacilitator(settings, clock=clock, metrics=metrics)
         self.facilitator = facilitator
         if identity is None:
-            identity = identity_provider(settings, clock, metrics=metrics)
+            identity = _identity_provider(settings, clock, metrics)
         self.provider = identity
         pepper = load_pepper(settings)
         keys = ApiKeys(database, pepper, clock)
@@ -366,6 +366,15 @@ class _Public:
         return documents
 
 
+def _identity_provider(settings: Settings, clock: Clock, metrics: Metrics) -> IdentityProvider:
+    if settings.identity == "none":
+        return NoIdentityProvider()
+    # Loading joserfc takes 3 MiB and a tenth of a second, which a service without users saves.
+    from barograph.upstream.identity_providers import identity_provider  # noqa: PLC0415
+
+    return identity_provider(settings, clock, metrics=metrics)
+
+
 def _health(part: IdentityProvider | Facilitator) -> Sequence[DependencyHealth] | None:
     """How requests to a dependency went; None if it is not configured."""
     if isinstance(part, MonitoredDependency):
@@ -382,8 +391,7 @@ class _History:
         settings = inputs.settings
         self.ledger = Ledger(inputs.history, inputs.clock)
         self.continuity = Continuity(self.ledger, lambda: board.latest(STANCES))
-        self.logs = PublicLogs(
-            self.ledger,
+        self.log = PublicLog(
             load_history_key(settings),
             settings.base_url,
             signed,
@@ -391,7 +399,7 @@ class _History:
             reload_key=partial(load_history_key, settings, create=False),
         )
         self.policy = policy
-        self.read_note = CosignedCheckpoints(self.logs, inputs.database, policy).published_note
+        self.read_note = CosignedCheckpoints(self.log, inputs.database, policy).published_note
         self.stances = StanceReader(board, self.ledger, self.continuity)
 
 
@@ -413,7 +421,7 @@ class _Subscribers:
             return (board.latest(REVEALS) or NOT_ANNOUNCED).sentence
 
         self.entitlements = Entitlements(database, clock)
-        self.grants = FeedGrants(self.entitlements, clock, period_days=settings.feed_period_days)
+        self.grants = FeedGrants(self.entitlements, clock)
         if facilitator is None:
             self.entry = FeedEntry(settings.base_url, terms=terms)
             self.feed = FeedAccess(provider, self.entitlements, self.entry)
@@ -444,11 +452,11 @@ class _Subscribers:
         ]
 
 
-def _api_routers(parts: _Parts) -> list[Router]:
+def _api_routers(parts: _Parts, seconds: float) -> list[Router]:
     settings, database, _, clock, _ = parts.inputs
     public, history = parts.public, parts.history
     board, stances, limiter = public.board, history.stances, parts.callers.limiter
-    seconds, base_url = settings.comparison_seconds, settings.base_url
+    base_url = settings.base_url
     access = parts.subscribers
     pair = LatestPair(history.ledger, history.continuity)
     feed = FeedParts(board, stances, public.markets, public.briefs, base_url)
@@ -467,10 +475,10 @@ def _api_routers(parts: _Parts) -> list[Router]:
         signals_routes(parts.signals),
         key_routes(parts.callers.registrations, limiter, clock),
         history_routes(
-            *(history.ledger, history.logs, history.continuity), parts.render_queue, clock
+            *(history.ledger, history.log, history.continuity), parts.render_queue, clock
         ),
-        log_routes(history.logs, history.ledger, history.read_note, board, parts.render_queue),
-        stance_routes(reads, seconds, history.logs.proof_url),
+        log_routes(history.log, history.ledger, history.read_note, board, parts.render_queue),
+        stance_routes(reads, seconds, history.log.proof_url),
         revealed_routes(
             RevealedReads(board, history.ledger, history.continuity, base_url), parts.reads
         ),
@@ -496,7 +504,7 @@ def _api_routers(parts: _Parts) -> list[Router]:
             limiter,
             clock,
             resolve=parts.resolve,
-            allow_local=settings.webhooks_allow_local,
+            allow_local=settings.is_demo,
             keys=load_webhook_keys(settings),
         ),
     ]
@@ -514,21 +522,17 @@ def _page_routers(parts: _Parts) -> list[Router]:
         signals=public.signals,
         briefs=public.briefs,
         status=public.status,
-        series=SeriesReader(
-            database, clock, settings.liquidations_min_coverage_pct, settings.venue_names[0]
-        ),
+        series=SeriesReader(database, clock, MIN_COVERAGE_PCT, settings.venue_names[0]),
         render_queue=parts.render_queue,
     )
     terms = Terms(
         feed_price=settings.feed_price_usd,
-        feed_period_days=settings.feed_period_days,
+        feed_period_days=PERIOD_DAYS,
         stance_price=settings.stance_price_usd,
         takes_payments=callers.facilitator is not None,
         contact=settings.sales_contact,
     )
-    retention = Retention(
-        settings.minute_history_days, settings.hour_history_days, settings.liquidation_history_days
-    )
+    retention = Retention(MINUTE_DAYS, HOUR_DAYS, LIQUIDATION_DAYS)
     return page_routes(
         site,
         SiteParts(
@@ -540,7 +544,7 @@ def _page_routers(parts: _Parts) -> list[Router]:
             tools={tool.name: tool.description for tool in TOOLS},
             recorded=Recorded(
                 history.ledger,
-                history.logs,
+                history.log,
                 history.continuity,
                 history.read_note,
                 history.policy,
@@ -562,12 +566,12 @@ def _tasks(parts: _Parts) -> list[Task]:
     recorder = StatusRecorder(
         parts.inputs.database,
         lambda now: status.status(board, now),
-        [*watched, *shared, parts.history.logs, parts.public.host_clock],
+        [*watched, *shared, parts.history.log, parts.public.host_clock],
         events=partial(parts.public.markets.outages, board),
         clock=parts.inputs.clock,
         server=server_clock(parts.inputs.database),
     )
-    return [board.follow, recorder.run, parts.history.logs.retry, *_exporting(parts)]
+    return [board.follow, recorder.run, parts.history.log.retry, *_exporting(parts)]
 
 
 def _exporting(parts: _Parts) -> list[Task]:

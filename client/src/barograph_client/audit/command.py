@@ -12,7 +12,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, TypeVar
 
-from barograph_client.audit.logs import EVENT_LOG, AuditedLog, audit_logs
+from barograph_client.audit.logs import AuditedLog, audit_log
 from barograph_client.audit.notes import LOG_KEY, parse_key, parse_policy
 from barograph_client.audit.stance import ProvenStance, check_stance
 from barograph_client.audit.trust import Trusted, read_kept, readable
@@ -36,7 +36,7 @@ FINE, CONTRADICTION, NOT_FINISHED, INTERRUPTED = 0, 1, 2, 130
 CONNECT: Connect = partial(AsyncBarograph, patience=Patience(tries=10, seconds=300))
 DESCRIPTION = """\
 Check everything that a service has logged, from outside: its signatures, every
-entry and every tile of each log, the lists, and the text of every event.
+entry and every tile of its log, the text of every event, and the lists of stances.
 A key counts only for the log that it names (its origin). Without --key or --kept,
 the command trusts the key that the service shows today, if its origin is URL.
 
@@ -50,14 +50,13 @@ EXAMPLES = """\
 examples:
   {prog} https://barograph.example --save kept.json
   {prog} https://barograph.example --kept kept.json --save kept.json
-  {prog} https://barograph.example --log rates-desk --policy policy.txt --json
+  {prog} https://barograph.example --policy policy.txt --json
   {prog} --stance stance.json --proof stance.tlog-proof --key VKEY
 """
 NO_WITNESSES = "Cosignatures were not checked: name the witnesses that you trust with --policy."
-NO_EVENTS = "Versions were not compared with the log of events: audit both logs."
 NOT_PROVEN = (
-    "This does not prove that a stance was right, or that others see the same logs. Keep the "
-    "checkpoints with --save, and compare them with someone else's. See {url}/record#trust"
+    "This does not prove that a stance was right, or that others see the same log. Keep the "
+    "checkpoint with --save, and compare it with someone else's. See {url}/record#trust"
 )
 
 
@@ -89,7 +88,7 @@ def _outcome(options: Namespace, connect: Connect) -> tuple[int, dict[str, Any]]
         found = {"message": str(error)}
         code, verdict = NOT_FINISHED, "not finished"
     finally:
-        _show_progress("", 0)
+        _show_progress(0)
     return code, {"verdict": verdict, **found, "seconds": round(monotonic() - started, 1)}
 
 
@@ -114,11 +113,10 @@ def _parse(arguments: Sequence[str] | None, prog: str) -> Namespace:
     )
     add = parser.add_argument
     add("url", nargs="?", metavar="URL", help="the address of the service")
-    add("--log", action="append", default=[], help="only this log, such as events; repeatable")
-    add("--kept", type=Path, metavar="FILE", help="compare with the checkpoints in this file")
+    add("--kept", type=Path, metavar="FILE", help="compare with the checkpoint in this file")
     add("--key", action="append", default=[], metavar="VKEY", help="trust this key; repeatable")
     add("--policy", type=Path, metavar="FILE", help="require cosignatures by this tlog-policy")
-    add("--save", type=Path, metavar="FILE", help="keep the checkpoints for the next audit")
+    add("--save", type=Path, metavar="FILE", help="keep the checkpoint for the next audit")
     add("--stance", type=Path, metavar="FILE", help="check this stance offline, with --proof")
     add("--proof", type=Path, metavar="FILE", help="the tlog-proof of the stance")
     add("--json", action="store_true", help="print one JSON object")
@@ -139,18 +137,18 @@ def _run(options: Namespace, connect: Connect) -> dict[str, Any]:
     if options.stance is not None:
         proof, stance = (_parsed(file, str) for file in (options.proof, options.stance))
         return {"stance": check_stance(stance.encode(), proof, trusted)}
-    logs = asyncio.run(_audit(options, trusted, connect))
+    log = asyncio.run(_audit(options, trusted, connect))
     if options.save is not None:
-        _save(options.save, trusted, logs)
-    return {"logs": tuple(logs), "requests": 1 + sum(each.requests for each in logs)}
+        _save(options.save, log)
+    return {"log": log}
 
 
-async def _audit(options: Namespace, trusted: Trusted, connect: Connect) -> list[AuditedLog]:
+async def _audit(options: Namespace, trusted: Trusted, connect: Connect) -> AuditedLog:
     with readable("URL"):
         client = connect(options.url)
     async with client:
         try:
-            return await audit_logs(client, trusted, options.log, _show_progress)
+            return await audit_log(client, trusted, _show_progress)
         except (Unreachable, InvalidAnswer, Refused) as error:
             raise NotAudited(f"{_without_password(options.url)}: {error}") from error
 
@@ -159,18 +157,12 @@ def _without_password(url: str) -> str:
     return re.sub("//[^/]*@", "//", url.rstrip("/"))
 
 
-def _save(file: Path, trusted: Trusted, logs: Sequence[AuditedLog]) -> None:
-    """Replace the kept checkpoints of the audited logs, and keep the others."""
-    audited = [{"checkpoint": each.checkpoint, "verifier": each.key} for each in logs]
-    names = {each.log for each in logs}
-    others = [
-        {"checkpoint": kept.checkpoint.note, "verifier": kept.key.text}
-        for name, kept in trusted.kept.items()
-        if name not in names and kept.key is not None
-    ]
+def _save(file: Path, log: AuditedLog) -> None:
+    """Replace what was kept: the log covers everything that kept checkpoints of earlier logs do."""
     try:
         draft = file.with_name(f".{file.name}.new")
-        draft.write_text(json.dumps({"checkpoints": audited + others}, indent=1), "utf-8")
+        kept = {"checkpoint": log.checkpoint, "verifier": log.key}
+        draft.write_text(json.dumps(kept, indent=1), "utf-8")
         draft.replace(file)
     except OSError as error:
         raise NotAudited(f"{file} can't be written ({error.strerror})") from error
@@ -199,27 +191,23 @@ def _lines(outcome: dict[str, Any], options: Namespace) -> Iterator[str]:
 
 
 def _audit_lines(outcome: dict[str, Any], options: Namespace) -> Iterator[str]:
-    logs: tuple[AuditedLog, ...] = outcome["logs"]
-    for each in logs:
-        yield _log_line(each, has_kept=options.kept is not None)
-    taken = f"{outcome['seconds']} seconds, {outcome['requests']} requests"
-    yield f"No contradiction found ({len(logs)} of the service's logs, {taken})."
-    if any(each.key_from == "the service" for each in logs):
+    log: AuditedLog = outcome["log"]
+    yield _log_line(log, has_kept=options.kept is not None)
+    yield f"No contradiction found ({outcome['seconds']} seconds, {log.requests} requests)."
+    if log.key_from == "the service":
         yield (
             "You named no key, so the audit trusted the one that the service shows today. Compare "
-            f"it with another source: {logs[0].key}"
+            f"it with another source: {log.key}"
         )
-    if not any(each.witnesses for each in logs):
+    if not log.witnesses:
         yield NO_WITNESSES
-    if len(logs) == 1 or EVENT_LOG not in {each.log for each in logs}:
-        yield NO_EVENTS
     yield NOT_PROVEN.format(url=_without_password(options.url))
 
 
 def _log_line(log: AuditedLog, *, has_kept: bool) -> str:
     newest = f", newest entry at {log.newest_at}" if log.newest_at else ""
     parts = [
-        f"{log.log}: size {log.size}, root {log.root[:16]}…{newest}",
+        f"size {log.size}, root {log.root[:16]}…{newest}",
         f"origin {log.origin}",
         f"signed by a key from {log.key_from}",
     ]
@@ -242,13 +230,14 @@ def _stance_line(stance: ProvenStance) -> str:
     cosigned = f", cosigned by {', '.join(stance.cosigned)}" if stance.cosigned else ""
     return (
         f"The leg, salt and times of the stance are those of sequence {stance.sequence} of "
-        f"{stance.origin}, as recorded, in a signed checkpoint of {stance.size} entries{cosigned}."
+        f"{stance.kind}, as recorded, in a signed checkpoint of {stance.origin} with {stance.size} "
+        f"entries{cosigned}."
     )
 
 
-def _show_progress(log: str, requests: int) -> None:
+def _show_progress(requests: int) -> None:
     if sys.stderr.isatty():
-        shown = f"{log}: {requests} requests" if log else ""
+        shown = f"{requests} requests" if requests else ""
         print(f"\r\x1b[K{shown}", end="", file=sys.stderr, flush=True)  # noqa: T201
 
 

@@ -1,4 +1,4 @@
-"""Read the public files of one log, some at a time."""
+"""Read the public files of the log, some at a time."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -14,8 +14,8 @@ from barograph_client.errors import Contradiction, NotFound, Refused
 from barograph_client.reads import Pause, Steps
 
 T = TypeVar("T")
-Progress = Callable[[str, int], None]
-"""Takes the name of a log, and the number of requests for it so far."""
+Progress = Callable[[int], None]
+"""Takes the number of requests so far."""
 
 CONCURRENT = 8
 WAITING = 64
@@ -43,10 +43,10 @@ class ListedPage:
 class LogFiles:
     """The files of a log. Methods raise `ClientError` if one is not served, or can't be read."""
 
-    def __init__(self, client: AsyncBarograph, path: str, log: str, progress: Progress) -> None:
+    def __init__(self, client: AsyncBarograph, path: str, progress: Progress) -> None:
         self.path = path
         self.requests = 0
-        self._client, self._log, self._progress = client, log, progress
+        self._client, self._progress = client, progress
         self._slots = asyncio.Semaphore(CONCURRENT)
 
     async def pieces(self, level: int | str, count: int) -> list[bytes]:
@@ -73,7 +73,7 @@ class LogFiles:
             lists = page.entries, page.events
             rows, other = reversed(lists) if path == EVENTS else lists
             if other is not None:
-                raise Contradiction(f"{self._log}: {target} has both members, entries and events")
+                raise Contradiction(f"{target} has both members, entries and events")
             found += rows or ()
             if not rows:
                 if (pause := next(pauses, None)) is None:
@@ -81,6 +81,17 @@ class LogFiles:
                 await self._client.run(_wait(pause))
                 limit -= 1  # another address, so that no cache answers with the same page
         return found[:size]
+
+    async def listed_all(self, path: str, size: int) -> list[Listed]:
+        """The same, and every entry after those."""
+        rows = await self.listed(path, size)
+        while len(rows) >= size:
+            target = f"{path}?after={len(rows)}&limit={PAGE}"
+            page = await self._read(Call(target, ListedPage, is_page=True))
+            if not page.entries:
+                break
+            rows += page.entries
+        return rows
 
     async def _tile(self, level: int | str, index: int, width: int) -> list[bytes]:
         prefix = ENTRY_PREFIX if level == "entries" else b""
@@ -96,7 +107,7 @@ class LogFiles:
         parts = [body[at : at + length] for at in range(0, len(body), length)]
         if len(body) != width * length or not all(each.startswith(prefix) for each in parts):
             raise Contradiction(
-                f"{self._log}: {path} has {len(body)} bytes, which are not the {width} parts of "
+                f"{path} has {len(body)} bytes, which are not the {width} parts of "
                 f"{length} bytes that belong there"
             )
         return [each[len(prefix) :] for each in parts]
@@ -108,7 +119,7 @@ class LogFiles:
     async def _read(self, call: Call[T]) -> T:
         async with self._slots:
             self.requests += 1
-            self._progress(self._log, self.requests)
+            self._progress(self.requests)
             try:
                 return await self._client.run(self._client.reader.read(call))
             except Refused as refusal:

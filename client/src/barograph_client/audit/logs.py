@@ -1,16 +1,18 @@
-"""Download the logs of a service, and check them against their signatures and what you kept.
+"""Download the log of a service, and check it against its signatures and what you kept.
 
-What is downloaded is checked in a fixed order, so the same logs always lead to the same first
+What is downloaded is checked in a fixed order, so the same log always leads to the same first
 contradiction.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from itertools import pairwise
+from typing import NamedTuple
 
 from barograph_client.audit.files import EVENTS, Listed, LogFiles, Progress
 from barograph_client.audit.notes import (
+    LOG,
     LOG_KEY,
     SignedCheckpoint,
     parse_checkpoint,
@@ -21,7 +23,6 @@ from barograph_client.audit.notes import (
 from barograph_client.audit.trees import WIDTH, leaf_hash, tile_path, tree_root
 from barograph_client.audit.trust import (
     Published,
-    PublishedLog,
     Trusted,
     is_signed_by,
     readable,
@@ -32,8 +33,8 @@ from barograph_client.clients import AsyncBarograph
 from barograph_client.decode import record
 from barograph_client.errors import Contradiction, NotAudited, NotFound
 
-CHECKPOINTS = "/api/history/checkpoint"
-EVENT_LOG = "events"
+CHECKPOINT = "/api/history/checkpoint"
+KINDS = ("btc-etf-stance", "funding-regime-stance", "rates-desk")
 CLOCK_SECONDS = 600
 """How far the clocks of two hosts may be apart, or a clock may be set back."""
 
@@ -43,16 +44,50 @@ LOGGED_WITHIN = timedelta(hours=1)
 WITHOUT_TEXT = {"id", "type", "at", "notice", "removed"}
 """What is left of an event whose text was removed."""
 
-NEVER_REMOVED = {"accuracy.defined", "reveal.announced", "stance.recorded"}
-LISTED = (("sequence", "history_digest", "issued_at"), ("sequence", "event_digest", "at"))
-"""The members of a listed version and of a listed event. Others would be signed by nobody."""
+VERSION, WITHDRAWAL = "stance.recorded", "stance.withdrawn"
+MERGED = "history.merged"
+NEVER_REMOVED = {"accuracy.defined", "reveal.announced", MERGED, VERSION, WITHDRAWAL}
+
+
+class _List(NamedTuple):
+    """A list under `/api/history`, and the events that its entries have in the log."""
+
+    kind: str
+    event_type: str
+    digest: str
+    at: str
+    what: str
+
+    @property
+    def name(self) -> str:
+        """Its path, and the name of the log that it had before there was one for everything."""
+        return self.kind if self.event_type == VERSION else f"{self.kind}/events"
+
+    @property
+    def path(self) -> str:
+        return f"/api/history/{self.name}"
+
+
+class _Head(NamedTuple):
+    """What was signed of a log that a kind had of its own."""
+
+    log: str
+    size: int
+    root: str
+    notes: tuple[str, ...] = ()
+
+
+def _lists_of(kind: str) -> tuple[_List, _List]:
+    return (
+        _List(kind, VERSION, "history_digest", "issued_at", "version"),
+        _List(kind, WITHDRAWAL, "event_digest", "at", "withdrawal"),
+    )
 
 
 @record
 class AuditedLog:
     """A log in which no contradiction was found."""
 
-    log: str
     origin: str
     size: int
     root: str
@@ -79,99 +114,51 @@ class AuditedLog:
     checkpoint: str
 
 
-async def audit_logs(
+async def audit_log(
     client: AsyncBarograph,
     trusted: Trusted,
-    wanted: Collection[str] = (),
-    progress: Progress = lambda _log, _requests: None,
-) -> list[AuditedLog]:
-    """Audit the wanted logs, by default every log that the service publishes or that you kept.
+    progress: Progress = lambda _requests: None,
+) -> AuditedLog:
+    """Audit the log, and the lists of stances against it.
 
     Raises:
         Contradiction: the service contradicts itself, a signature or what you kept.
-        ClientError: the audit could not be finished, which says nothing about the logs.
+        ClientError: the audit could not be finished, which says nothing about the log.
     """
-    published = await client.run(client.reader.read(Call(CHECKPOINTS, Published)))
-    logs = _logs_of(published)
-    wants_all = not wanted
-    wanted = wanted or {*_implied(logs), *trusted.kept}
-    for name in sorted(wanted):
-        _require_published(name, logs, trusted)
-    lists: dict[str, list[Listed]] = {}
-    audits = [
-        _Audit(client, trusted, published, logs[name], progress, lists=lists, wants_all=wants_all)
-        # The log of all events last, because it is compared with the lists of versions.
-        for name in sorted(wanted, key=lambda each: (each == EVENT_LOG, each))
-    ]
-    return [await each.run() for each in audits]
-
-
-def _logs_of(published: Published) -> dict[str, PublishedLog]:
-    with readable(CHECKPOINTS):
-        logs = {parse_checkpoint(each.checkpoint).log: each for each in published.logs}
-        keys = {parse_key(each.verifier, LOG_KEY).public for each in published.logs}
-    if len(logs) < len(published.logs) or len(keys) > 1:
-        raise Contradiction(f"{CHECKPOINTS} has a log twice, or logs with different keys")
-    return logs
-
-
-def _implied(logs: Collection[str]) -> set[str]:
-    """The logs that belong to those that are published: each kind of stance has two."""
-    kinds = {name.removesuffix(f"/{EVENT_LOG}") for name in logs} - {EVENT_LOG}
-    return {EVENT_LOG, *kinds, *(f"{kind}/{EVENT_LOG}" for kind in kinds)}
-
-
-def _require_published(name: str, logs: Collection[str], trusted: Trusted) -> None:
-    if name in logs:
-        return
-    if (kept := trusted.kept.get(name)) is not None:
-        raise Contradiction(
-            f"{name}: {CHECKPOINTS} lacks this log, but you kept a signed checkpoint of "
-            f"{kept.checkpoint.size} entries",
-            kept.checkpoint.note,
-        )
-    raise NotAudited(f"{CHECKPOINTS} lacks the log {name}: it has {', '.join(logs)}")
+    published = await client.run(client.reader.read(Call(CHECKPOINT, Published)))
+    return await _Audit(client, trusted, published, progress).run()
 
 
 class _Audit:
-    """The audit of one log."""
-
     def __init__(
-        self,
-        client: AsyncBarograph,
-        trusted: Trusted,
-        published: Published,
-        log: PublishedLog,
-        progress: Progress,
-        *,
-        lists: dict[str, list[Listed]],
-        wants_all: bool,
+        self, client: AsyncBarograph, trusted: Trusted, published: Published, progress: Progress
     ) -> None:
-        self._trusted, self._published, self._lists = trusted, published, lists
-        self._wants_all = wants_all
-        with readable(CHECKPOINTS):
-            self._listed = parse_checkpoint(log.checkpoint)
-            self._key = parse_key(log.verifier, LOG_KEY)
-        path, self._log = split_origin(self._listed.origin)
-        shown, signed = (log.size, log.root), (self._listed.size, self._listed.root.hex())
-        if shown not in {signed, (None, None)}:
+        self._trusted, self._published = trusted, published
+        with readable(CHECKPOINT):
+            self._listed = parse_checkpoint(published.checkpoint)
+            self._key = parse_key(published.verifier, LOG_KEY)
+        path, log = split_origin(self._listed.origin)
+        shown = published.size, published.root
+        if shown not in {(self._listed.size, self._listed.root.hex()), (None, None)}:
             raise Contradiction(
-                f"{self._log}: {CHECKPOINTS} says size {shown[0]} and root {shown[1]}, but its "
-                "signed checkpoint says otherwise",
-                log.checkpoint,
+                f"{CHECKPOINT} says size {shown[0]} and root {shown[1]}, but its signed checkpoint "
+                "says otherwise",
+                published.checkpoint,
             )
+        if log != LOG:
+            raise NotAudited(f"{CHECKPOINT} has the log {log}: use a newer version of this program")
         self._address, url = self._listed.origin.removesuffix(path), client.reader.base_url
         self._audited = url.partition("://")[2].rpartition("@")[2].lower()
-        self._files = LogFiles(client, path, self._log, progress)
-        kept = trusted.kept.get(self._log)
+        self._files = LogFiles(client, path, progress)
+        kept = trusted.kept.get(LOG)
         self._kept = None if kept is None else kept.checkpoint
 
     async def run(self) -> AuditedLog:
-        key_from = require_trusted_key(self._log, self._key, self._published, self._trusted)
+        key_from = require_trusted_key(self._key, self._published, self._trusted)
         # Without a key from elsewhere, only the address says which log this is.
         if key_from == "the service" and self._address != self._audited:
             raise NotAudited(
-                f"{self._log}: this is a log of {self._address}, but you audit {self._audited}. If "
+                f"this is a log of {self._address}, but you audit {self._audited}. If "
                 "the operator says that this is its origin, name its key with --key"
             )
         with readable(f"{self._files.path}/checkpoint"):
@@ -185,14 +172,8 @@ class _Audit:
         tiles = await self._check_tiles(leaves)
         self._check_roots(leaves, signed)
         self._require_growth(newest)
-        entries = entries[: newest.size]
-        removed: list[int] = []
-        if self._log == EVENT_LOG:
-            removed, newest_at = await self._check_texts(entries, newest)
-        else:
-            newest_at = await self._check_list(entries, newest)
+        removed, newest_at = await self._check_texts(entries[: newest.size], newest)
         return AuditedLog(
-            log=self._log,
             origin=newest.origin,
             size=newest.size,
             root=newest.root.hex(),
@@ -202,8 +183,8 @@ class _Audit:
             witnesses=len(self._trusted.policy.witnesses),
             kept_size=None if self._kept is None else self._kept.size,
             tiles=tiles,
-            requests=self._files.requests,
-            texts=newest.size - len(removed) if self._log == EVENT_LOG else 0,
+            requests=1 + self._files.requests,
+            texts=newest.size - len(removed),
             removed=tuple(removed),
             newest_at=newest_at,
             checkpoint=newest.note,
@@ -212,7 +193,7 @@ class _Audit:
     def _require_signed(self, checkpoint: SignedCheckpoint) -> None:
         if checkpoint.origin != self._key.name or signed_at(checkpoint, self._key) is None:
             raise Contradiction(
-                f"{self._log}: a served checkpoint of {checkpoint.size} entries is not signed by "
+                f"a served checkpoint of {checkpoint.size} entries is not signed by "
                 f"{self._key.text}",
                 checkpoint.note,
             )
@@ -220,16 +201,17 @@ class _Audit:
     def _require_not_retired(self, checkpoint: SignedCheckpoint) -> None:
         """Tell a cached checkpoint from before a change of the key from a forged one."""
         retired = {public for public, _, _ in self._published.last_checkpoints()}
+        retired.discard(self._key.public)  # it signed under another name before
         if any(is_signed_by(checkpoint, public) for public in retired):
             raise NotAudited(
-                f"{self._log}: a retired key signed the served checkpoint of {checkpoint.size} "
+                f"a retired key signed the served checkpoint of {checkpoint.size} "
                 "entries. It may be an old copy in a cache: run the audit again"
             )
 
     def _signed(self, newest: SignedCheckpoint) -> list[tuple[str, SignedCheckpoint]]:
         """The signed checkpoints that the entries must agree with, the newest first."""
         self._require_signed(self._listed)
-        found = [(f"the one in {CHECKPOINTS}", self._listed)]
+        found = [(f"the one in {CHECKPOINT}", self._listed)]
         for public, last, successor in self._published.last_checkpoints():
             # A last checkpoint speaks for the log that it names, not for a later one.
             if successor and successor.name == self._key.name and is_signed_by(last, public):
@@ -239,7 +221,7 @@ class _Audit:
         for what, other in found:
             if other.size == newest.size and other.root != newest.root:
                 raise Contradiction(
-                    f"{self._log}: two signed checkpoints of {newest.size} entries have different "
+                    f"two signed checkpoints of {newest.size} entries have different "
                     f"roots: {other.root.hex()} in {what}, {newest.root.hex()} in the served one",
                     other.note,
                     newest.note,
@@ -256,7 +238,7 @@ class _Audit:
             if kept.size <= newest.size:
                 raise
         raise Contradiction(
-            f"{self._log}: the log has {newest.size} entries, but the checkpoint that you kept "
+            f"the log has {newest.size} entries, but the checkpoint that you kept "
             f"has {kept.size}: {kept.size - newest.size} were removed",
             kept.note,
             newest.note,
@@ -266,8 +248,8 @@ class _Audit:
         kept = self._kept or newest
         if kept.size > newest.size:
             raise NotAudited(
-                f"{self._log}: the served checkpoint has {newest.size} entries, fewer than the "
-                f"{kept.size} that you kept, but {CHECKPOINTS} has {self._listed.size}. It waits "
+                f"the served checkpoint has {newest.size} entries, fewer than the "
+                f"{kept.size} that you kept, but {CHECKPOINT} has {self._listed.size}. It waits "
                 "for witnesses, or is an old copy in a cache: run the audit again later"
             )
 
@@ -280,7 +262,7 @@ class _Audit:
                 if found != computed:
                     source = tile_path(level - 1, index) if level else f"entry {index}"
                     raise Contradiction(
-                        f"{self._log}: {source} gives the hash {computed.hex()}, but "
+                        f"{source} gives the hash {computed.hex()}, but "
                         f"{tile_path(level, index // WIDTH)} has {found.hex()}"
                     )
             tiles += -(-len(expected) // WIDTH)
@@ -295,65 +277,22 @@ class _Audit:
         for what, signed in checkpoints:
             if (computed := tree_root(leaves[: signed.size])) != signed.root:
                 raise Contradiction(
-                    f"{self._log}: the first {signed.size} entries give the root {computed.hex()}, "
+                    f"the first {signed.size} entries give the root {computed.hex()}, "
                     f"but a signed checkpoint, {what}, says {signed.root.hex()}: entries were "
                     "changed, removed or reordered",
                     *dict.fromkeys((signed.note, checkpoints[0][1].note)),
                 )
 
-    async def _check_list(self, entries: Sequence[bytes], newest: SignedCheckpoint) -> str:
-        """Compare the entries with the list under `/api/history`; return the newest time there."""
-        path = f"/api/history/{self._log}"
-        members = LISTED[self._log.endswith(f"/{EVENT_LOG}")]
-        listed = self._lists[self._log] = await self._files.listed(path, len(entries))
-        for sequence, (entry, each) in enumerate(zip(entries, listed, strict=False), 1):
-            digest = each.get(members[1])
-            row = each.get("sequence"), digest
-            if row != (sequence, entry.hex()) or each.keys() != {*members}:
-                raise Contradiction(
-                    f"{self._log}: entry {sequence - 1}, counted from 0, is {entry.hex()}, but the "
-                    f"list under /api/history has {str(digest)[:64]} there, as sequence "
-                    f"{str(each.get('sequence'))[:20]}, with the members {', '.join(each)[:200]}"
-                )
-        self._require_complete(path, listed, newest)
-        with readable(path):
-            shown = [each[members[2]] for each in listed]
-            times = [datetime.fromisoformat(each) for each in shown]
-            earlier = [(one - two).total_seconds() > CLOCK_SECONDS for one, two in pairwise(times)]
-        if True in earlier:
-            index = earlier.index(True)
-            raise Contradiction(
-                f"{self._log}: sequence {index + 2} has the time {times[index + 1].isoformat()}, "
-                f"before sequence {index + 1} with {times[index].isoformat()}: it was back-dated, "
-                "or the clock was set back"
-            )
-        if self._kept is not None:
-            with readable(path):  # a time can be too early for this host
-                self._check_against_witnesses(self._kept, times)
-        return shown[-1] if shown else ""
-
     def _require_complete(
-        self, path: str, listed: Sequence[Listed], newest: SignedCheckpoint
+        self, path: str, listed: Sequence[Listed], size: int, newest: SignedCheckpoint
     ) -> None:
         """The checkpoint was read first, so an honest list has all of its entries by now."""
-        if len(listed) < newest.size:
+        if len(listed) < size:
             raise Contradiction(
-                f"{self._log}: {path} lacks sequence {len(listed) + 1}, even when asked again "
-                f"after a minute, but the signed checkpoint has {newest.size} entries",
+                f"{path} lacks number {len(listed) + 1}, even when asked again after a minute, but "
+                f"the log in the signed checkpoint of {newest.size} entries has {size}",
                 newest.note,
             )
-
-    def _check_against_witnesses(self, kept: SignedCheckpoint, times: Sequence[datetime]) -> None:
-        """Find an entry that is dated before witnesses saw the log without it."""
-        witnessed = min(self._trusted.policy.cosigners(kept).values(), default=0)
-        for index, at in enumerate(times[kept.size :], kept.size):
-            if at.timestamp() < witnessed - CLOCK_SECONDS:
-                raise Contradiction(
-                    f"{self._log}: sequence {index + 1} has the time {at.isoformat()}, but "
-                    f"witnesses saw the log end at sequence {kept.size} on {_time(witnessed)}: it "
-                    "was back-dated",
-                    kept.note,
-                )
 
     async def _check_texts(
         self, entries: Sequence[bytes], newest: SignedCheckpoint
@@ -367,14 +306,14 @@ class _Audit:
                 removed.append(number)
             elif (computed := _text_digest(event)) != entry.hex():
                 raise Contradiction(
-                    f"{self._log}: event {number} in {EVENTS} has the SHA-256 digest "
+                    f"event {number} in {EVENTS} has the SHA-256 digest "
                     f"{computed}, but its entry is {entry.hex()}: it is not the text that was "
                     "logged"
                 )
-        self._require_complete(EVENTS, listed, newest)
-        known = [each for each in listed if "removed" not in each]
+        self._require_complete(EVENTS, listed, newest.size, newest)
+        known = [event for event in listed if "removed" not in event]
         with readable(EVENTS):
-            await self._check_all_versions(known, removed)
+            await self._check_lists(known, removed, newest)
             return removed, max(known, key=_time_of)["at"] if known else ""
 
     def _check_removed(self, number: int, event: Listed) -> None:
@@ -382,68 +321,121 @@ class _Audit:
         is_bare = event.keys() == WITHOUT_TEXT and event["id"] == number
         if not is_bare or str(event["type"]) in NEVER_REMOVED:
             raise Contradiction(
-                f"{self._log}: event {number} in {EVENTS} is marked as removed, but has other "
+                f"event {number} in {EVENTS} is marked as removed, but has other "
                 "members than a removed one, another id, or a type that is never removed"
             )
 
-    async def _check_all_versions(self, known: Sequence[Listed], removed: Sequence[int]) -> None:
-        """Compare the lists of versions with their events."""
-        recorded = [each for each in known if each.get("type") == "stance.recorded"]
-        kinds = {str(each.get("kind")) for each in recorded}
-        if self._wants_all and (hidden := kinds.difference(self._lists)):
-            raise Contradiction(
-                f"{self._log}: events record versions of {min(hidden)}, but {CHECKPOINTS} has no "
-                "such log"
-            )
-        for kind in self._lists:
-            if not kind.endswith(f"/{EVENT_LOG}"):
-                events = [each for each in recorded if each.get("kind") == kind]
-                await self._check_versions(kind, events)
-                if rows := self._lists[kind][len(events) :]:
+    async def _check_lists(
+        self, known: Sequence[Listed], removed: Sequence[int], newest: SignedCheckpoint
+    ) -> None:
+        """Compare the lists of stances with their events, and with earlier logs."""
+        digests: dict[str, list[str]] = {}
+        types = {VERSION, WITHDRAWAL}
+        kinds = {str(event.get("kind")) for event in known if event.get("type") in types}
+        for kind in sorted(kinds.union(KINDS)):
+            for each in _lists_of(kind):
+                events = [
+                    event
+                    for event in known
+                    if (event.get("type"), event.get("kind")) == (each.event_type, kind)
+                ]
+                rows = await self._files.listed_all(each.path, len(events))
+                self._require_complete(each.path, rows, len(events), newest)
+                self._check_rows(each, rows, events)
+                if unlogged := rows[len(events) :]:
                     last = events[-1]["id"] if events else 0
-                    self._check_unlogged(kind, rows[0], recorded, known)
-                    self._require_none_removed(kind, rows[0], last, removed)
+                    self._check_unlogged(each, unlogged[0], known)
+                    self._require_none_removed(each, unlogged[0], last, removed)
+                digests[each.name] = [row[each.digest] for row in rows]
+        self._check_earlier_logs(digests, known)
 
-    async def _check_versions(self, kind: str, events: Sequence[Listed]) -> None:
-        """Require that the events of a kind are its versions, each once and in order."""
-        path, listed = f"/api/history/{kind}", self._lists[kind]
-        if len(events) > len(listed):  # newer ones, which an honest list has by now
-            listed = await self._files.listed(path, len(events))
-        for sequence, event in enumerate(events, 1):
-            row = listed[sequence - 1] if sequence <= len(listed) else {}
-            shown = sequence, row.get("history_digest"), row.get("issued_at")
-            logged = event.get("sequence"), event.get("history_digest"), event.get("at")
+    def _check_rows(self, of: _List, rows: Sequence[Listed], events: Sequence[Listed]) -> None:
+        """Require that the events are the entries of the list, each once and in order."""
+        for sequence, row in enumerate(rows, 1):
+            if row.keys() != {"sequence", of.digest, of.at} or row["sequence"] != sequence:
+                raise Contradiction(
+                    f"{of.path} has {of.what} {str(row.get('sequence'))[:20]} as number "
+                    f"{sequence}, with the members {', '.join(row)[:200]}"
+                )
+        for sequence, (event, row) in enumerate(zip(events, rows, strict=False), 1):
+            shown = sequence, row[of.digest], row[of.at]
+            logged = event.get("sequence"), event.get(of.digest), event.get("at")
             if logged != shown:
                 raise Contradiction(
-                    f"{self._log}: event {event.get('id')} says that version {logged[0]} of {kind} "
-                    f"is {logged[1]}, issued at {logged[2]}, but version {sequence} in {path} is "
-                    f"{shown[1]}, issued at {shown[2]}"
+                    f"event {event.get('id')} says that {of.what} {logged[0]} of {of.kind} is "
+                    f"{logged[1]}, of {logged[2]}, but number {sequence} in {of.path} is "
+                    f"{shown[1]}, of {shown[2]}"
+                )
+        times = [datetime.fromisoformat(row[of.at]) for row in rows]
+        for sequence, (one, two) in enumerate(pairwise(times), 2):
+            if (one - two).total_seconds() > CLOCK_SECONDS:
+                raise Contradiction(
+                    f"{of.path}: number {sequence} has the time {two.isoformat()}, before number "
+                    f"{sequence - 1} with {one.isoformat()}: it was back-dated, or the clock was "
+                    "set back"
+                )
+        if of.event_type == VERSION and self._kept is not None:
+            self._check_against_witnesses(self._kept, events)
+
+    def _check_against_witnesses(self, kept: SignedCheckpoint, events: Sequence[Listed]) -> None:
+        """Find a version that is dated before witnesses saw the log without it."""
+        witnessed = min(self._trusted.policy.cosigners(kept).values(), default=0)
+        for event in events:
+            is_dated_before = _time_of(event).timestamp() < witnessed - CLOCK_SECONDS
+            if event["id"] > kept.size and is_dated_before:
+                raise Contradiction(
+                    f"event {event['id']} records a version of {event['kind']} with the time "
+                    f"{event['at']}, but witnesses saw the log end at event {kept.size} on "
+                    f"{_time(witnessed)}: it was back-dated",
+                    kept.note,
                 )
 
-    def _check_unlogged(
-        self, kind: str, row: Listed, recorded: Sequence[Listed], known: Sequence[Listed]
-    ) -> None:
-        """Require an event for a version that is not new. Versions are logged in order."""
-        at = datetime.fromisoformat(row.get("issued_at", ""))
-        what = f"{self._log}: no event records version {row['sequence']} of {kind}, issued at"
-        if recorded and at + LOGGED_WITHIN < _newest_time(recorded):
-            raise Contradiction(f"{what} {at.isoformat()}, but events record later versions")
+    def _check_unlogged(self, of: _List, row: Listed, known: Sequence[Listed]) -> None:
+        """Require an event for an entry that is not new. They are logged in order."""
+        at = datetime.fromisoformat(row[of.at])
+        alike = [event for event in known if event.get("type") == of.event_type]
+        what = f"no event records {of.what} {row['sequence']} of {of.kind}, of {at.isoformat()}"
+        if alike and at + LOGGED_WITHIN < _newest_time(alike):
+            raise Contradiction(f"{what}, but events record later {of.what}s")
         if not known or at + LOGGED_WITHIN < _newest_time(known):
             raise NotAudited(
-                f"{what} {at.isoformat()}. Unless the collector is down, it is hidden: run the "
-                "audit again later"
+                f"{what}. Unless the collector is down, it is hidden: run the audit again later"
             )
 
     def _require_none_removed(
-        self, kind: str, row: Listed, last: int, removed: Sequence[int]
+        self, of: _List, row: Listed, last: int, removed: Sequence[int]
     ) -> None:
         """Nobody can tell whether a removed event was that of a version."""
         if removed and removed[-1] > last:
             raise NotAudited(
-                f"{self._log}: no event records version {row['sequence']} of {kind}, and the text "
-                f"of event {removed[-1]} was removed, so it may be hidden there: run the audit "
-                "again later"
+                f"no event records {of.what} {row['sequence']} of {of.kind}, and the text of event "
+                f"{removed[-1]} was removed, so it may be hidden there: run the audit again later"
             )
+
+    def _check_earlier_logs(
+        self, digests: Mapping[str, Sequence[str]], known: Sequence[Listed]
+    ) -> None:
+        """Recompute the heads of the logs that each kind had of its own, from its lists."""
+        heads = [
+            _Head(split_origin(log["origin"])[1], log["size"], log["root"])
+            for event in known
+            if event.get("type") == MERGED
+            for log in event["logs"]
+        ]
+        heads += [
+            _Head(kept.log, kept.size, kept.root.hex(), (kept.note,))
+            for kept, _ in self._trusted.kept.values()
+            if kept.log != LOG
+        ]
+        for log, size, root, notes in heads:
+            entries = [bytes.fromhex(each) for each in digests.get(log, ())[:size]]
+            computed = tree_root([leaf_hash(entry) for entry in entries]).hex()
+            if (len(entries), computed) != (size, root):
+                raise Contradiction(
+                    f"/api/history/{log}: its first {size} entries give the root {computed}, but a "
+                    f"signed checkpoint says {root}: entries were changed, removed or reordered",
+                    *notes,
+                )
 
 
 def _text_digest(event: Listed) -> str:

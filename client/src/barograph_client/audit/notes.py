@@ -15,6 +15,9 @@ LOG_KEY, WITNESS_KEY = 1, 4
 """Signature types. The signature of a witness begins with a time of eight bytes."""
 
 KEY_ID, TIME, HASH = 4, 8, 32
+LOG = "events"
+"""The short name of the log. Services had others before, of each kind of stance."""
+
 NO_QUORUM = "none"
 SUCCESSOR = "successor "
 """Begins the fourth line of a key's last checkpoint; the next key in verifier form follows."""
@@ -140,7 +143,7 @@ def signed_at(checkpoint: SignedCheckpoint, key: Key) -> int | None:
             message = f"cosignature/v1\ntime {at}\n{message}"
         if not _is_valid(key.public, signature, message.encode()):
             raise Contradiction(
-                f"{checkpoint.log}: the signature of {key.name}+{key.key_id.hex()} does not match "
+                f"the signature of {key.name}+{key.key_id.hex()} does not match "
                 f"the checkpoint of {checkpoint.size} entries",
                 checkpoint.note,
             )
@@ -196,7 +199,7 @@ class Policy(NamedTuple):
         cosigned = self.cosigners(checkpoint)
         if not self.is_met(cosigned):
             raise Contradiction(
-                f"{checkpoint.log}: {len(cosigned)} of {len(self.witnesses)} witnesses cosigned "
+                f"{len(cosigned)} of {len(self.witnesses)} witnesses cosigned "
                 f"the checkpoint of {checkpoint.size} entries ({', '.join(cosigned) or 'none'}). "
                 f"That does not meet the quorum {self.quorum} of your policy",
                 checkpoint.note,

@@ -1,7 +1,7 @@
 """Check a stance that was delivered to you, offline, with a proof and the key of its log.
 
-The proof is a C2SP tlog-proof (https://c2sp.org/tlog-proof). Its extra data has the two hashed
-members that a delivered stance lacks: its sequence and the digest before it.
+The proof is a C2SP tlog-proof (https://c2sp.org/tlog-proof). Its extra data has the event that is
+the entry of the stance, and the digest before it, which is hashed too.
 """
 
 from collections.abc import Mapping
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from barograph_client.audit.notes import (
     HASH,
+    LOG,
     SignedCheckpoint,
     decode_base64,
     parse_checkpoint,
@@ -26,17 +27,28 @@ DELIVERED = ("schema", "kind", "leg_id", "revision", "issued_at", "expires_at", 
 
 
 @record
-class Place:
-    """The members of the hashed document that only the proof has."""
+class Extra:
+    """What only the proof has."""
 
-    sequence: int
+    event: str
     previous_digest: str
+
+
+@record
+class LoggedVersion:
+    """The entry of a version."""
+
+    type: str
+    kind: str
+    sequence: int
+    history_digest: str
+    at: str
 
 
 class Proof(NamedTuple):
     """Where an entry is in the tree of a checkpoint."""
 
-    place: Place
+    extra: Extra
     leaf: int
     hashes: tuple[bytes, ...]
     checkpoint: SignedCheckpoint
@@ -46,7 +58,7 @@ class Proof(NamedTuple):
 class ProvenStance:
     """A stance that is in its log as it was delivered."""
 
-    log: str
+    kind: str
     origin: str
     sequence: int
     history_digest: str
@@ -63,16 +75,16 @@ def parse_proof(text: str) -> Proof:
     head, _, note = text.partition("\n\n")
     match head.split("\n"):
         case [found, extra, index, *hashes] if found == HEADER and extra.startswith("extra "):
-            place = decode_json(Place, decode_base64(extra.removeprefix("extra ")))
+            members = decode_json(Extra, decode_base64(extra.removeprefix("extra ")))
             number = int(index.removeprefix("index "))
             raw = tuple(map(decode_base64, hashes))
             if all(len(each) == HASH for each in raw):
-                return Proof(place, number, raw, parse_checkpoint(note))
+                return Proof(members, number, raw, parse_checkpoint(note))
     raise ValueError(f"it is not a {HEADER} with `extra`, `index` and SHA-256 hashes")
 
 
 def check_stance(body: bytes, proof_text: str, trusted: Trusted) -> ProvenStance:
-    """Check that the stance is in the log of its kind, signed and cosigned as you require.
+    """Check that the stance is in the log, signed and cosigned as you require.
 
     Raises:
         Contradiction: the stance, the proof and the signatures don't belong together.
@@ -80,35 +92,41 @@ def check_stance(body: bytes, proof_text: str, trusted: Trusted) -> ProvenStance
     """
     with readable("the proof"):
         proof = parse_proof(proof_text)
+        event = decode_json(LoggedVersion, proof.extra.event.encode())
     signed = proof.checkpoint
     cosigned = _require_signatures(signed, trusted)
     with readable("the stance"):
         stance: dict[str, Any] = load_json(body)
-        digest = stance_digest(stance, proof.place.sequence, proof.place.previous_digest)
-    log = str(stance["kind"])
-    if signed.log != log or proof.leaf != proof.place.sequence - 1:
-        raise Contradiction(f"{log}: the proof is for entry {proof.leaf} of {signed.log}")
-    if stance.get("history_digest") != digest.hex():
+        digest = stance_digest(stance, event.sequence, proof.extra.previous_digest).hex()
+    if stance.get("history_digest") != digest:
         raise Contradiction(
-            f"{log}: as sequence {proof.place.sequence}, the stance has the digest {digest.hex()}, "
-            f"but it says {stance.get('history_digest')}: it is not what was recorded"
+            f"as sequence {event.sequence}, the stance has the digest {digest}, but it says "
+            f"{stance.get('history_digest')}: it is not what was recorded"
+        )
+    own = LoggedVersion(
+        "stance.recorded", stance["kind"], event.sequence, digest, stance["issued_at"]
+    )
+    if signed.log != LOG or event != own:
+        raise Contradiction(
+            f"the proof is for entry {proof.leaf} of {signed.origin}, which is not this stance"
         )
     try:
-        computed = proven_root(leaf_hash(digest), proof.leaf, signed.size, proof.hashes)
+        entry = leaf_hash(sha256(proof.extra.event.encode()).digest())
+        computed = proven_root(entry, proof.leaf, signed.size, proof.hashes)
     except ValueError as error:
-        raise Contradiction(f"{log}: {error}") from error
+        raise Contradiction(str(error)) from error
     if computed != signed.root:
         raise Contradiction(
-            f"{log}: the stance at entry {proof.leaf} gives the root {computed.hex()}, but the "
-            f"signed checkpoint of {signed.size} entries says {signed.root.hex()}",
+            f"the stance at entry {proof.leaf} gives the root {computed.hex()}, but the signed "
+            f"checkpoint of {signed.size} entries says {signed.root.hex()}",
             signed.note,
         )
-    sequence, cosigners = proof.place.sequence, tuple(cosigned)
-    return ProvenStance(log, signed.origin, sequence, digest.hex(), signed.size, cosigners)
+    kind, cosigners = str(stance["kind"]), tuple(cosigned)
+    return ProvenStance(kind, signed.origin, event.sequence, digest, signed.size, cosigners)
 
 
 def stance_digest(stance: Mapping[str, Any], sequence: int, previous_digest: str) -> bytes:
-    """The digest of a delivered stance at its place in the log.
+    """The digest of a delivered stance at its place in the list of its kind.
 
     Raises:
         ValueError: it is not a complete stance, or has no canonical JSON.
@@ -123,14 +141,14 @@ def stance_digest(stance: Mapping[str, Any], sequence: int, previous_digest: str
 
 
 def _require_signatures(checkpoint: SignedCheckpoint, trusted: Trusted) -> dict[str, int]:
-    kept = trusted.kept.get(checkpoint.log)
-    known = trusted.keys_of(checkpoint.log) or {kept.key for kept in [kept] if kept and kept.key}
+    kept = trusted.kept.get(LOG)
+    known = trusted.named_keys() or {kept.key for kept in [kept] if kept and kept.key}
     if not known:
         raise NotAudited("a proof can't vouch for its own key: name the key of the log with --key")
     own = [key for key in known if key.name == checkpoint.origin]
     if all(signed_at(checkpoint, key) is None for key in own):
         raise Contradiction(
-            f"{checkpoint.log}: no key that you trust signed the checkpoint of {checkpoint.origin}",
+            f"no key that you trust signed the checkpoint of {checkpoint.origin}",
             checkpoint.note,
         )
     return trusted.policy.require_quorum(checkpoint)

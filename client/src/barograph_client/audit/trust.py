@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from barograph_client.audit.notes import (
+    LOG,
     LOG_KEY,
     NO_QUORUM,
     Key,
@@ -14,25 +15,14 @@ from barograph_client.audit.notes import (
     parse_checkpoint,
     parse_key,
     signed_at,
-    split_origin,
 )
 from barograph_client.decode import decode_json, record
 from barograph_client.errors import Contradiction, NotAudited
 
 
 @record
-class PublishedLog:
-    """The newest checkpoint of a log, and the key that signed it."""
-
-    checkpoint: str
-    verifier: str
-    size: int | None = None
-    root: str | None = None
-
-
-@record
 class PreviousKey:
-    """A retired key, and its last checkpoints, which name the next key."""
+    """A retired key, and its last checkpoint of each log that it signed."""
 
     public_key: str
     checkpoints: tuple[str, ...]
@@ -40,16 +30,13 @@ class PreviousKey:
 
 @record
 class Published:
-    """What `/api/history/checkpoint` serves, and what a kept file holds."""
+    """What `/api/history/checkpoint` serves."""
 
-    checkpoints: tuple[PublishedLog, ...]
-    event_log: PublishedLog | None = None
+    checkpoint: str
+    verifier: str
+    size: int | None = None
+    root: str | None = None
     previous_keys: tuple[PreviousKey, ...] = ()
-
-    @property
-    def logs(self) -> tuple[PublishedLog, ...]:
-        """Every log; that of all events is the last."""
-        return self.checkpoints if self.event_log is None else (*self.checkpoints, self.event_log)
 
     def last_checkpoints(self) -> Iterator[tuple[bytes, SignedCheckpoint, Key | None]]:
         """Each retired key, oldest first, with a last checkpoint and the successor it names.
@@ -62,6 +49,16 @@ class Published:
                 public = decode_base64(each.public_key)
                 for last in map(parse_checkpoint, each.checkpoints):
                     yield public, last, last.successor
+
+
+@record
+class KeptFile:
+    """What an audit saves, and what services with several logs served."""
+
+    checkpoint: str | None = None
+    verifier: str | None = None
+    checkpoints: tuple[Published, ...] = ()
+    event_log: Published | None = None
 
 
 class Kept(NamedTuple):
@@ -79,16 +76,14 @@ class Trusted(NamedTuple):
     kept: Mapping[str, Kept] = {}
     """By the short names of the logs."""
 
-    def keys_of(self, log: str) -> set[Key]:
-        """The keys that you named for this log, or else the others, which sign it too.
+    def named_keys(self) -> set[Key]:
+        """The keys that you named; one of an earlier log of the service signs this one too.
 
         Raises:
             NotAudited: a key is not that of a Barograph service.
         """
-        named = {*self.keys, *self.policy.logs}
         with readable("--key or --policy"):
-            own = {key for key in named if split_origin(key.name)[1] == log}
-            return own or {key.of_log(log) for key in named}
+            return {key.of_log(LOG) for key in (*self.keys, *self.policy.logs)}
 
 
 def read_kept(text: str) -> dict[str, Kept]:
@@ -101,16 +96,22 @@ def read_kept(text: str) -> dict[str, Kept]:
         # An editor may have changed the line endings, which are signed.
         checkpoint = parse_checkpoint("\n".join([*text.rstrip().splitlines(), ""]))
         return {checkpoint.log: Kept(checkpoint, None)}
-    found: dict[str, Kept] = {}
-    for each in decode_json(Published, text.encode()).logs:
-        key, checkpoint = parse_key(each.verifier, LOG_KEY), parse_checkpoint(each.checkpoint)
+    file = decode_json(KeptFile, text.encode())
+    logs = [*file.checkpoints, *filter(None, [file.event_log])]
+    if file.checkpoint is not None and file.verifier is not None:
+        logs.append(Published(file.checkpoint, file.verifier))
+    if not logs:
+        raise ValueError("it has no checkpoint with its verifier key")
+    kept: dict[str, Kept] = {}
+    for log in logs:
+        key, checkpoint = parse_key(log.verifier, LOG_KEY), parse_checkpoint(log.checkpoint)
         if not _is_intact(checkpoint, key.public):
             raise ValueError(f"the checkpoint of {checkpoint.log} was changed after it was signed")
-        found[checkpoint.log] = Kept(checkpoint, key)
-    return found
+        kept[checkpoint.log] = Kept(checkpoint, key)
+    return kept
 
 
-def require_trusted_key(log: str, current: Key, published: Published, trusted: Trusted) -> str:
+def require_trusted_key(current: Key, published: Published, trusted: Trusted) -> str:
     """Follow the successors of the keys that you trust to the one that signs now.
 
     A key counts only for the origin that it names: a log with another origin is another log.
@@ -121,9 +122,9 @@ def require_trusted_key(log: str, current: Key, published: Published, trusted: T
         Contradiction: no key that you trust leads to the current one.
         NotAudited: it is not known which key signed the checkpoint that you kept.
     """
-    kept = trusted.kept.get(log)
-    kept_key = None if kept is None else _kept_key(log, kept, current, published, trusted)
-    accepted = trusted.keys_of(log)
+    kept = trusted.kept.get(LOG)
+    kept_key = None if kept is None else _kept_key(kept, current, published, trusted)
+    accepted = trusted.named_keys()
     source = "you" if accepted else "your kept file"
     if not accepted:
         if kept is None or kept_key is None:
@@ -131,30 +132,30 @@ def require_trusted_key(log: str, current: Key, published: Published, trusted: T
         accepted = {Key(kept.checkpoint.origin, LOG_KEY, kept_key)}
     with readable("previous_keys"):
         for public, last, successor in published.last_checkpoints():
-            retired = Key(last.origin, LOG_KEY, public).of_log(log)
+            retired = Key(last.origin, LOG_KEY, public).of_log(LOG)
             if retired in accepted and successor is not None and is_signed_by(last, public):
-                accepted.add(successor.of_log(log))
+                accepted.add(successor.of_log(LOG))
     if current not in accepted:
         raise Contradiction(
-            f"{log}: the service signs with {current.text}, which is not the log and the key from "
+            f"the service signs with {current.text}, which is not the log and the key from "
             f"{source}, and no key that you trust has signed it as its successor. If the operator "
             "announced a new key or a new origin elsewhere, give it with --key"
         )
     return source
 
 
-def _kept_key(log: str, kept: Kept, current: Key, published: Published, trusted: Trusted) -> bytes:
+def _kept_key(kept: Kept, current: Key, published: Published, trusted: Trusted) -> bytes:
     """The key of a kept checkpoint; if only its text was kept, the one that signed it."""
     if kept.key is not None:
         return kept.key.public
     retired = [public for public, _, _ in published.last_checkpoints()]
-    named = [key.public for key in trusted.keys_of(log)]
+    named = [key.public for key in trusted.named_keys()]
     for public in (*named, current.public, *retired):
         if _is_intact(kept.checkpoint, public):
             return public
     raise NotAudited(
-        f"{log}: no known key signed the checkpoint that you kept. Check that the file is "
-        "complete, or give the key that signed it with --key"
+        "no known key signed the checkpoint that you kept. Check that the file is complete, or "
+        "give the key that signed it with --key"
     )
 
 

@@ -13,7 +13,7 @@ from barograph.collector.app import macro_sources
 from barograph.collector.jobs.market_data import MacroJob, SettlementJob
 from barograph.collector.jobs.stances import AccuracyJob
 from barograph.collector.judge import Conclusion, Judge, write_conclusions
-from barograph.collector.leader import collector_lease
+from barograph.collector.leader import LEASE_SECONDS, collector_lease
 from barograph.errors import ConfigurationError
 from barograph.history.ledger import Ledger
 from barograph.kit.clock import Clock
@@ -29,8 +29,8 @@ from barograph.markets.view import PERPETUALS
 from barograph.settings import Settings
 from barograph.stances.funding import KIND as FUNDING
 from barograph.stances.issue import StanceIssuer
+from barograph.stances.log_entries import LogEntries
 from barograph.stances.revise import revision_of
-from barograph.stances.version_events import VersionEvents
 from barograph.upstream.bybit import BybitExchange
 from barograph.upstream.etf import decode_history
 from barograph.upstream.files import FileClient
@@ -81,6 +81,7 @@ async def replay(
     databases: Databases,
     clock: Clock,
     progress: Progress,
+    wait_seconds: float = LEASE_SECONDS + 1,
 ) -> int:
     """Replay what the databases lack, up to now; return the number of moments.
 
@@ -88,8 +89,8 @@ async def replay(
         ConfigurationError: a collector is running on these databases.
     """
     database, history = databases
-    lease = collector_lease(settings, database, clock)
-    await wait_until(lease.acquire, settings)
+    lease = collector_lease(database, clock)
+    await wait_until(lease.acquire, wait_seconds)
     stances = StanceReplay(settings, world, database, history, lease)
     writer = _Writer(database, lease, stances)
     try:
@@ -124,17 +125,19 @@ async def _replay(
     return len(instants)
 
 
-async def wait_until(is_free: Callable[[], Awaitable[bool]], settings: Settings) -> None:
+async def wait_until(
+    is_free: Callable[[], Awaitable[bool]], seconds: float = LEASE_SECONDS + 1
+) -> None:
     """Wait for the lease; one that a killed collector left behind has to expire first.
 
     Raises:
         ConfigurationError: a running collector has it.
     """
-    deadline = asyncio.get_running_loop().time() + settings.lease_seconds + 1
+    deadline = asyncio.get_running_loop().time() + seconds
     while not await is_free():
         if asyncio.get_running_loop().time() > deadline:
             raise ConfigurationError("a demo is running on these databases: stop it first")
-        await asyncio.sleep(settings.lease_seconds / 10)
+        await asyncio.sleep(seconds / 20)
 
 
 class _MarketReplay:
@@ -237,7 +240,7 @@ class StanceReplay:
         self._issuer = StanceIssuer(
             settings, database, self._ledger, self._clock, define=record_definition
         )
-        self._versions = VersionEvents(database, self._ledger)
+        self._entries = LogEntries(database, self._ledger, settings.base_url, self._clock)
         self._accuracy = AccuracyJob(settings, database, self._ledger, clock=self._clock)
         self._files = files
         exchange = _DirectTransport(self._ask_exchange)
@@ -266,7 +269,7 @@ class StanceReplay:
         await self._issuer.issue(self._lease)
         self._begun = True
         await self._revise_some()
-        await self._versions.announce(self._lease)
+        await self._entries.append(self._lease)
 
     async def assess(self, now: int) -> None:
         """Publish what followed the stances."""

@@ -1,12 +1,12 @@
-"""The simulated witnesses of the demo's logs: https://c2sp.org/tlog-witness, version 1.1.
+"""The simulated witnesses of the demo's log: https://c2sp.org/tlog-witness, version 1.1.
 
 Three names and keys on one server. They check what real ones check, but they run on the machine
-whose logs they cosign. So they prove nothing.
+whose log they cosign. So they prove nothing.
 """
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final
@@ -57,14 +57,14 @@ def _cosign(text: str, key: Ed25519PrivateKey, verifier: Key, seconds: int) -> s
 
 
 class WitnessServer(BodyServer[WitnessFaults]):
-    """Cosigns only the logs that it is told of. The operator may replace their key and names."""
+    """Cosigns only the demo's log. The operator may replace its key and name."""
 
     def __init__(
-        self, data: Path, logs: Callable[[], Iterable[Key]], clock: Clock, faults: WitnessFaults
+        self, data: Path, log: Callable[[], Key], clock: Clock, faults: WitnessFaults
     ) -> None:
         """Continue with the trees that the witnesses cosigned last."""
         super().__init__(clock, faults)
-        self._logs = logs
+        self._log = log
         self._data = data
         self._file = data / TREES_FILE
         try:
@@ -80,22 +80,22 @@ class WitnessServer(BodyServer[WitnessFaults]):
             return reply(HTTPStatus.NOT_FOUND, b"not found\n", TEXT)
         if self._faults.is_on(WitnessFault.OUTAGE, name):
             return unavailable()
-        logs = {key.name: key for key in await asyncio.to_thread(self._logs)}
-        status, text = self._answer(name, request.body, logs)
+        log = await asyncio.to_thread(self._log)
+        status, text = self._answer(name, request.body, log)
         kind = "text/x.tlog.size" if status == HTTPStatus.CONFLICT else f"{TEXT}; charset=utf-8"
         return reply(status, text.encode(), kind)
 
-    def _answer(self, name: str, body: bytes, logs: dict[str, Key]) -> tuple[HTTPStatus, str]:
+    def _answer(self, name: str, body: bytes, log: Key) -> tuple[HTTPStatus, str]:
         head, _, note = body.decode(errors="replace").partition("\n\n")
         try:
             old, proof = _parse_head(head)
             origin, size, _ = notes.parse_checkpoint(note.rpartition("\n\n")[0])
         except notes.CheckpointRefused as error:
             return HTTPStatus.BAD_REQUEST, f"{error}\n"
-        if origin not in logs:
+        if origin != log.name:
             return HTTPStatus.NOT_FOUND, "unknown log\n"
         try:
-            notes.open_checkpoint(note, logs[origin])
+            notes.open_checkpoint(note, log)
         except notes.CheckpointRefused as error:
             return HTTPStatus.FORBIDDEN, f"{error}\n"
         if old > size:

@@ -37,6 +37,9 @@ from barograph.markets.venues import BYBIT
 
 log = logging.getLogger(__name__)
 
+MACRO_SECONDS = 1_800.0
+DEMO_MACRO_SECONDS = 20.0
+"""A demo's publishers are asked often, so that their faults show soon."""
 SETTLEMENT_SECONDS = 60.0
 FILE_SECONDS = 30.0
 FILES_PER_RUN = 5
@@ -53,7 +56,7 @@ class MacroJob(Job):
         sources: Sequence[MacroSource],
         database: Database,
         *,
-        seconds: float,
+        seconds: float = MACRO_SECONDS,
         clock: Clock,
         sleep: Sleep = asyncio.sleep,
         metrics: Metrics = NO_METRICS,

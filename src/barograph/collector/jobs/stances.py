@@ -6,7 +6,6 @@ import logging
 from barograph.accuracy.assess import publish_accuracy
 from barograph.collector.jobs.job import FencedDatabase, Job, Sleep, logged
 from barograph.errors import LeaseLost
-from barograph.history.checkpoint import ALL_LOGS, log_path
 from barograph.history.cosigning import Cosigner
 from barograph.history.ledger import Ledger
 from barograph.history.reader import HistoryReader
@@ -15,7 +14,7 @@ from barograph.kit.database import Database
 from barograph.kit.lease import Lease
 from barograph.settings import Settings
 from barograph.stances.issue import StanceIssuer
-from barograph.stances.version_events import VersionEvents
+from barograph.stances.log_entries import LogEntries
 
 log = logging.getLogger(__name__)
 
@@ -58,17 +57,17 @@ class StanceJob(Job):
             self._announced = lease.token
 
 
-class VersionEventJob(Job):
-    """Adds recorded stance versions, including an operator's, to the log of events."""
+class LogEntryJob(Job):
+    """Appends recorded versions and withdrawals, including an operator's, to the public log."""
 
-    def __init__(self, versions: VersionEvents, *, sleep: Sleep = asyncio.sleep) -> None:
+    def __init__(self, entries: LogEntries, *, sleep: Sleep = asyncio.sleep) -> None:
         super().__init__(VERSION_SECONDS, sleep)
-        self._versions = versions
+        self._entries = entries
 
     async def run_once(self, lease: Lease) -> None:
-        """Announce what was recorded since the last time."""
-        with logged("stance versions not announced"):
-            await self._versions.announce(lease)
+        """Append what was recorded since the last time."""
+        with logged("stance versions not logged"):
+            await self._entries.append(lease)
 
 
 class AccuracyJob(Job):
@@ -97,7 +96,7 @@ class AccuracyJob(Job):
 
 
 class WitnessJob(Job):
-    """Has one witness cosign every log: a slow one delays no other."""
+    """Has one witness cosign the log: a slow one delays no other."""
 
     def __init__(
         self, database: Database, cosigner: Cosigner, *, sleep: Sleep = asyncio.sleep
@@ -107,8 +106,6 @@ class WitnessJob(Job):
         self._cosigner = cosigner
 
     async def run_once(self, lease: Lease) -> None:
-        """Ask for each log whose newest cosignature is not of its current round."""
-        fenced = FencedDatabase(self._database, lease)
-        for log in ALL_LOGS:
-            with logged("log not cosigned", witness=self._cosigner.name, log=log_path(log)):
-                await self._cosigner.ask(log, fenced)
+        """Ask, unless its newest cosignature is of the current round."""
+        with logged("log not cosigned", witness=self._cosigner.name):
+            await self._cosigner.ask(FencedDatabase(self._database, lease))

@@ -12,7 +12,6 @@ from starlette.responses import Response
 
 from barograph import __version__
 from barograph.badges.documents import KEEP_SECONDS
-from barograph.discovery.deprecation import MIN_NOTICE
 from barograph.discovery.endpoints import Descriptions
 from barograph.discovery.files import (
     GPT_PATH,
@@ -31,7 +30,7 @@ from barograph.keys.email_address import MAX_LENGTH
 from barograph.keys.registration import LINK_FOLDER, LINK_HOURS
 from barograph.kit.documents import FOREVER
 from barograph.kit.request_limits import MAX_BODY_BYTES, MAX_PARAMETERS, MAX_QUERY_BYTES
-from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
+from barograph.kit.timestamps import HOUR, MINUTE, SECOND
 from barograph.kit.wire import ErrorBody
 from barograph.limits.rate_limits import (
     ANONYMOUS,
@@ -109,11 +108,8 @@ def first_call(site: Site, now: int) -> FirstCall:
 
 def fixed_sections(templates: Templates, openapi: bytes, values: Mapping[str, object]) -> Markup:
     """All sections after the first call; slow to render, so rendered once per worker."""
-    found = groups(json.loads(openapi))
-    endpoints = [endpoint for group in found for endpoint in group.endpoints]
-    deprecated = [endpoint.path for endpoint in endpoints if endpoint.is_deprecated]
     html = templates.render(
-        "developers_sections.html", groups=found, deprecated=deprecated, **values
+        "developers_sections.html", groups=groups(json.loads(openapi)), **values
     )
     return Markup(html.decode())  # noqa: S704
 
@@ -155,7 +151,6 @@ def page_values(
         "card_type": CARD_TYPE,
         "tools": tools,
         "sales": reference.sales(terms),
-        "notice_days": MIN_NOTICE // DAY,
         "releases": reference.RELEASES,
     }
 

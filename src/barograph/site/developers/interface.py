@@ -43,7 +43,6 @@ class DocumentedEndpoint(NamedTuple):
     tag: str
     summary: str
     text: Markup
-    is_deprecated: bool
     credentials: tuple[str, ...]
     """Alternative header fields; empty for a free endpoint."""
 
@@ -127,7 +126,6 @@ def _endpoints(schema: Schema) -> Iterator[DocumentedEndpoint]:
                 tag=operation["tags"][0],
                 summary=operation["summary"],
                 text=marked(operation["description"]),
-                is_deprecated=operation.get("deprecated", False),
                 credentials=tuple(_credentials(operation, schemes)),
                 parameters=tuple(_parameters(operation, schema["components"]["schemas"])),
                 body=_body(operation),

@@ -202,7 +202,7 @@ def sha256(value: Json) -> str:
 
 def logged_events(read: Fetch, base: str) -> list[Json]:
     """Every event, checked against the entries and the root of the public log."""
-    note = read(f"{base}/api/history/checkpoint")["event_log"]["checkpoint"]
+    note = read(f"{base}/api/history/checkpoint")["checkpoint"]
     origin, size, root, *_ = note.split("\n")
     folder, count = "/history" + origin.partition("/history")[2], int(size)
     entries = [

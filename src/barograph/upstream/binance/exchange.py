@@ -60,7 +60,13 @@ class BinanceExchange(VenueAdapter):
         clock, sleep = self._clock, self._sleep
         self._history = history.BinanceHistory(self._rest, clock=clock, sleep=sleep)
         self._stream = LiquidationStream(
-            BINANCE, settings, self._metrics, clock=clock, sleep=sleep, random=self._random
+            BINANCE,
+            settings,
+            self._metrics,
+            clock=clock,
+            sleep=sleep,
+            random=self._random,
+            ping_seconds=self._ping_seconds,
         )
         self._sweep = OpenInterestSweep(self._rest, clock=clock, sleep=sleep)
         self._catalogue = ContractCache(self._listing, clock, LISTING_SECONDS)

@@ -79,7 +79,7 @@ class LiquidationStream(VenueStream):
         socket: ClientConnection,
     ) -> None:
         """Listen until the connection breaks, has no proof for too long, or is to be renewed."""
-        seconds = SILENCE_PINGS * self._settings.stream_ping_seconds
+        seconds = SILENCE_PINGS * self._ping_seconds
         connection = StreamConnection(watcher, self._clock, seconds * SECOND, state)
         now = asyncio.get_running_loop().time
         silent_at = now() + seconds

@@ -62,7 +62,13 @@ class BybitExchange(VenueAdapter):
         clock, sleep = self._clock, self._sleep
         self._history = BybitHistory(self._rest, clock=clock, sleep=sleep, time_of=self._time)
         self._stream = LiquidationStream(
-            settings, self._metrics, clock=clock, sleep=sleep, random=self._random
+            BYBIT,
+            settings,
+            self._metrics,
+            clock=clock,
+            sleep=sleep,
+            random=self._random,
+            ping_seconds=self._ping_seconds,
         )
         self._catalogue = ContractCache(self._listing, clock, listing_seconds)
         self._refused: dict[str, list[str]] = {}

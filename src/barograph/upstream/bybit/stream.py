@@ -8,20 +8,18 @@ counts as watched only if every group was. Contracts that have no liquidation to
 import asyncio
 import logging
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from functools import partial
-from random import Random
 
 from websockets.asyncio.client import ClientConnection
 
 from barograph.errors import Unreachable
 from barograph.kit.clock import Clock
-from barograph.kit.metrics import Metrics
 from barograph.kit.timestamps import SECOND
 from barograph.markets.exchange import LiquidationWatcher
 from barograph.markets.liquidations import WatchedSpans
 from barograph.markets.records import Liquidation
 from barograph.markets.venues import BYBIT
-from barograph.settings import Settings
 from barograph.upstream.bybit.messages import (
     PING,
     Batch,
@@ -32,7 +30,6 @@ from barograph.upstream.bybit.messages import (
     decode_message,
     topics_by_connection,
 )
-from barograph.upstream.http import Sleep
 from barograph.upstream.venue_stream import (
     CONNECTIONS,
     SILENCE_PINGS,
@@ -47,11 +44,7 @@ log = logging.getLogger(__name__)
 class LiquidationStream(VenueStream):
     """Keeps two equal connections open per group of contracts, and passes on their messages."""
 
-    def __init__(
-        self, settings: Settings, metrics: Metrics, *, clock: Clock, sleep: Sleep, random: Random
-    ) -> None:
-        super().__init__(BYBIT, settings, metrics, clock=clock, sleep=sleep, random=random)
-        self._left_out: set[str] = set()
+    _left_out: AbstractSet[str] = frozenset()
 
     @property
     def left_out(self) -> list[str]:
@@ -63,7 +56,8 @@ class LiquidationStream(VenueStream):
         parts = topics_by_connection(contracts)
         if not parts:
             await asyncio.Event().wait()
-        left_out = self._left_out = set()
+        left_out: set[str] = set()
+        self._left_out = left_out
         logs = [WatchedSpans() for _ in parts]
         await self._run_all(
             [
@@ -88,7 +82,7 @@ class LiquidationStream(VenueStream):
         state: "_State",
         socket: ClientConnection,
     ) -> None:
-        ping_seconds = self._settings.stream_ping_seconds
+        ping_seconds = self._ping_seconds
         silence = SILENCE_PINGS * ping_seconds * SECOND
         connection = _StreamConnection(watcher, self._clock, topics, silence, state)
         await _run_connection(socket, connection, ping_seconds)
