@@ -57,6 +57,11 @@ WEBHOOKS = {
     "/api/v1/webhooks/{id}/secret": "POST",
     "/api/v1/webhooks/{id}": "DELETE",
 }
+MOVED = {
+    *("/markets.csv", "/data/liquidations.json", "/data/liquidations.csv"),
+    *("/data/{symbol}/{measure}.json", "/data/{symbol}/{measure}.csv"),
+}
+"""Former addresses, which redirect to the API."""
 HEALTH = ("/healthz", "/readyz")
 """Read by load balancers, never by pages or caches."""
 STREAM = "/api/v1/events/stream"
@@ -72,7 +77,7 @@ class Routes:
         self.service = service
         self.templates = templates
         self.redirects = {each for each in templates if each.endswith("/") and each != "/"} - POSTS
-        other = {*POSTS, *PRIVATE, *KEYS, *WEBHOOKS, *self.redirects}
+        other = {*POSTS, *PRIVATE, *KEYS, *WEBHOOKS, *MOVED, *self.redirects}
         self.reads = {each: example(each) for each in sorted(templates - other)}
         self.documents = {
             each: target for each, target in self.reads.items() if each not in {STREAM, *HEALTH}
@@ -146,7 +151,7 @@ def require_error(answer: Answer) -> None:
 
 
 def test_each_class_has_the_routes_that_it_names(routes: Routes) -> None:
-    assert POSTS | PRIVATE | KEYS | WEBHOOKS.keys() <= routes.templates
+    assert POSTS | PRIVATE | KEYS | MOVED | WEBHOOKS.keys() <= routes.templates
     assert len(routes.reads) > 80
 
 

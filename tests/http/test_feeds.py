@@ -34,6 +34,8 @@ MEMBERS: dict[EventType, dict[str, Json]] = {
     "feed.recovered": {"venue": "bybit", "feed": "market-feed"},
     "venue.switched": {"venue": "hyperliquid", "previous": "bybit", "reason": "refused"},
     "stance.recorded": {"kind": "rates-desk", "sequence": 3, "history_digest": "ab"},
+    "stance.withdrawn": {"kind": "rates-desk", "sequence": 1, "event_digest": "cd"},
+    "history.merged": {"logs": []},
     "liquidations.filed": {"venue": "bybit", "day": "2026-11-14", "rows": 3, "sha256": "ab"},
     "reveal.announced": {"after_days": 7},
     "accuracy.defined": {"definition": {"method": "a"}},
@@ -108,9 +110,11 @@ def test_every_type_of_event_has_a_title_in_words_and_a_page(site: SiteService) 
         "Market data from Bybit has recovered",
         "Market data now comes from Hyperliquid",
         "Stance “US rates”: version 3 recorded",
+        "Stance “US rates”: a version was withdrawn",
         "Liquidations of 2026-11-14 on Bybit: 3 in the daily file",
         "Days until new stances become public: 7",
         "New definition of the accuracy figures",
+        "The logs of stances became part of this log",
     ]
     for entry, event in zip(reversed(entries), EVENT_TYPES, strict=True):
         page = site.service.ask(entry["url"].removeprefix(BASE_URL))

@@ -628,6 +628,15 @@ class LiquidationFiles(ListPage):
     files: tuple[LiquidationFile, ...]
 
 
+class MergedLog(Record):
+    """The last signed head of a log that each kind of stance had of its own."""
+
+    kind: str
+    origin: str
+    size: int
+    root: str
+
+
 class LogEvent(Record):
     """Something that changed. The members after `notice` depend on the type."""
 
@@ -662,6 +671,8 @@ class LogEvent(Record):
     sha256: str | None = None
     after_days: int | None = None
     removed: str | None = None
+    event_digest: str | None = None
+    logs: tuple[MergedLog, ...] | None = None
 
 
 class EventPage(ListPage):

@@ -38,7 +38,7 @@ HELP = {
     "serve": "Serve the API until stopped.",
     "settings": "Show every setting by group, with its value and where the value comes from.",
     "stances": "Read the record of stances and add to it.",
-    "terms": "Show and confirm the terms of the data sources.",
+    "terms": "Show the terms of the data sources.",
     "watch": "Follow the stances of a service and print a comparison for each new version.",
     "webhooks": "List, test and disable webhooks, and rotate the key that signs messages.",
 }

@@ -257,26 +257,16 @@ _COMPARE = {
 }
 
 
-def _list_links(operation_id: str) -> dict[str, Any]:
-    return {
-        "proof": _link(
-            f"{operation_id}Proof",
-            "Proof that the first entry of this page is in the list.",
-            kind=_KIND,
-            size=f"{_BODY}count",
-            sequence=f"{_BODY}entries/0/sequence",
-        ),
-        "next": _link(
-            operation_id, "The next page, unless `next` is null.", kind=_KIND, after=f"{_BODY}next"
-        ),
-    }
+def _next_page(operation_id: str) -> dict[str, Any]:
+    text = "The next page, unless `next` is null."
+    return {"next": _link(operation_id, text, kind=_KIND, after=f"{_BODY}next")}
 
 
 LINKS: dict[str, dict[str, Any]] = {
     "getBtcEtfStance": _COMPARE,
     "getRatesDesk": _COMPARE,
     "getFundingRegime": _COMPARE,
-    "getHistory": _list_links("getHistory"),
-    "getHistoryEvents": _list_links("getHistoryEvents"),
+    "getHistory": _next_page("getHistory"),
+    "getHistoryEvents": _next_page("getHistoryEvents"),
 }
 """OpenAPI links of a success response, by operation ID."""

@@ -181,7 +181,7 @@ TOOLS = (
         "if a venue is missing), why one is left out. Without coin: the venues. "
         f"{_SECONDS_OLD}",
         {**_SOURCED, "venues": _entries(venue=_TEXT, state=_TEXT)},
-        {"coin": {"type": "string", "description": "Such as BTC."}},
+        {"coin": _TEXT},
     ),
     Tool(
         BRIEFS,
@@ -206,7 +206,7 @@ TOOLS = (
     Tool(
         STATUS,
         "Status",
-        "Current health and feed age, for when another tool fails.",
+        "Current health and feed age, for when others fail.",
         _members(ServiceStatus),
     ),
     Tool(
