@@ -118,7 +118,9 @@ def test_every_type_of_event_has_a_title_in_words_and_a_page(site: SiteService) 
     ]
     for entry, event in zip(reversed(entries), EVENT_TYPES, strict=True):
         page = site.service.ask(entry["url"].removeprefix(BASE_URL))
-        assert page.status == (404 if event == "contract.listed" else 200), entry["url"]
+        # 503: the record doesn't hold the versions that these events name.
+        expected = {"contract.listed": 404, "history.merged": 503}.get(event, 200)
+        assert page.status == expected, entry["url"]
         alone = site.service.ask(entry["id"].removeprefix(BASE_URL)).json()
         assert [each["type"] for each in alone["events"]] == [event]
 

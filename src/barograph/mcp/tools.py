@@ -206,7 +206,7 @@ TOOLS = (
     Tool(
         STATUS,
         "Status",
-        "Current health and feed age, for when others fail.",
+        "Current health and feed age, for when another tool fails.",
         _members(ServiceStatus),
     ),
     Tool(
@@ -223,7 +223,7 @@ TOOLS = (
             "after": {"type": "integer"},
             "since": {"type": "string", "description": "Or an ISO time."},
             "type": {"type": "array", "items": {"enum": list(EVENT_TYPES)}},
-            "symbol": {"type": "string", "description": "BTC or BTC,ETH."},
+            "symbol": {"type": "string", "description": "BTC,ETH."},
             "limit": _limit(1, 20, MAX_EVENTS),
         },
     ),
