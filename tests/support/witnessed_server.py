@@ -1,4 +1,4 @@
-"""A server whose logs are witnessed, as processes and in its data folder."""
+"""A server whose log is witnessed, as processes and in its data folder."""
 
 import asyncio
 from base64 import b64encode
@@ -19,12 +19,12 @@ from barograph.kit.clock import system_clock
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.settings import Settings
 from support.history import RATES, proposal
-from support.processes import HOST, get
+from support.processes import HOST, answer_200, get
 from support.published_server import published_server
 from support.stances import make_history
 
 SECRET = bytes(range(32))
-ORIGIN = f"log.example/history/{RATES}"
+ORIGIN = "log.example/history/events"
 LOG_KEY = verifier_of(Ed25519PrivateKey.from_private_bytes(SECRET), ORIGIN).text
 ALONE = {
     "BAROGRAPH_EXCHANGE_REST_URL": f"http://{HOST}:1",
@@ -47,7 +47,7 @@ class Instance:
         self.url = stack.enter_context(published_server(folder, workers=1, **environment))
         self.environment = {**environment, **ALONE, "BAROGRAPH_DATA": str(folder / "data")}
         self._settings = Settings.model_validate({"data": folder / "data", **values})
-        self.folder = f"{self.url}/history/{RATES}"
+        self.folder = f"{self.url}/history/events"
 
     def record(self, *numbers: int) -> None:
         async def work() -> None:
@@ -67,7 +67,7 @@ class Instance:
         return next(numbers)
 
     def collect(self, witnesses: int = 3) -> None:
-        """Announce the recorded versions, then ask every witness once."""
+        """Append the recorded versions to the log, then ask every witness once."""
 
         async def work() -> None:
             async with open_collector(self._settings, system_clock) as collector:
@@ -81,30 +81,32 @@ class Instance:
 
         asyncio.run(work())
 
-    def checkpoint(self, log: str = RATES) -> str:
+    def checkpoint(self) -> str:
         """The published checkpoint; empty if none has a quorum."""
-        answer = get(f"{self.url}/history/{log}/checkpoint")
+        answer = get(f"{self.folder}/checkpoint")
         assert answer is not None
         assert answer.status_code in (200, 503), answer.text
         return answer.text if answer.status_code == 200 else ""
 
-    def size(self, log: str = RATES) -> int:
-        checkpoint = self.checkpoint(log)
+    def size(self) -> int:
+        checkpoint = self.checkpoint()
         return int(checkpoint.split("\n")[1]) if checkpoint else -1
 
-    def keys(self) -> dict[str, str]:
-        """The published keys, by the path of their log."""
+    def logged(self) -> int:
+        """The size of the log, whether witnesses have cosigned it or not."""
         answer = get(f"{self.url}/api/history/checkpoint")
         assert answer is not None
-        logs = [*answer.json()["checkpoints"], answer.json()["event_log"]]
-        origins = [each["verifier"].partition("+")[0] for each in logs]
-        paths = [each.removeprefix("log.example") for each in origins]
-        return {path: each["verifier"] for path, each in zip(paths, logs, strict=True)}
+        assert answer.json()["verifier"] == LOG_KEY
+        return int(answer.json()["size"])
 
-    def recorded(self) -> int:
-        answer = get(f"{self.url}/api/history/{RATES}")
-        assert answer is not None
-        return int(answer.json()["count"])
+    def proof(self, sequence: int) -> str | None:
+        """The proof of a version; None while the published checkpoint does not cover it."""
+        listed = answer_200(f"{self.url}/api/history/{RATES}?after={sequence - 1}&limit=1")
+        assert listed is not None
+        proof = get(f"{self.folder}/{listed.json()['entries'][0]['history_digest']}.tlog-proof")
+        assert proof is not None
+        assert proof.status_code in (200, 503), proof.text
+        return proof.text if proof.status_code == 200 else None
 
     def checks(self) -> dict[str, dict[str, Any]]:
         answer = get(f"{self.url}/api/status")
