@@ -125,7 +125,10 @@ def outcomes_page() -> str:
     lines = [
         "# What happens when",
         "",
-        "What the service does when something fails. Each row comes from the test that proves it.",
+        (
+            "What the service does when something fails. Each row comes from the test that proves "
+            "it. [Security](security.md) has the rows about attacks."
+        ),
     ]
     for topic in TOPICS:
         lines += ["", f"## {topic}", "", "| When | Then | Shown by |", "|---|---|---|"]

@@ -153,11 +153,6 @@ def test_restored_log_keeps_its_name_only_if_a_kept_checkpoint_proves_it_complet
         assert not is_held(rows_of(tmp_path / folder))
 
 
-@pytest.mark.outcome(
-    "A backup without keys is restored",
-    "The service sends nothing to a webhook until its owner asks for a new secret. In the list of "
-    "webhooks, `why` says so.",
-)
 def test_backup_has_no_key_that_was_left_out_or_comes_from_a_setting(
     source: Operator, backup: Path, tmp_path: Path
 ) -> None:
@@ -226,10 +221,6 @@ def test_older_backup_is_upgraded_and_newer_one_refused(backup: Path, tmp_path: 
     assert [*(tmp_path / "other").glob("*.sqlite3*")] == []
 
 
-@pytest.mark.outcome(
-    "A database of a backup has a trigger or a view that no version of Barograph made",
-    "`barograph restore` refuses the backup, names the trigger or view, and restores nothing.",
-)
 @pytest.mark.parametrize(
     ("name", "tampering"),
     [

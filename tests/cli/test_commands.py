@@ -181,10 +181,6 @@ def test_doctor_names_each_problem_with_its_remedy(tmp_path: Path) -> None:
     assert found["terms"]["remedy"].endswith("in BAROGRAPH_ACCEPT_TERMS")
 
 
-@pytest.mark.outcome(
-    "Every user of the machine can read the API-key pepper or the checkpoint key",
-    "`serve` refuses to start. `serve` and `doctor` name the `chmod` that fixes it.",
-)
 @pytest.mark.parametrize(
     ("name", "mode"),
     [
@@ -206,10 +202,6 @@ def test_secret_that_other_users_may_read_is_refused(tmp_path: Path, name: str, 
     assert secret.read_bytes() == bytes(32)
 
 
-@pytest.mark.outcome(
-    "Every user of the machine can write to the data folder",
-    "`serve` logs a warning; `doctor` fails and names the `chmod` that fixes it.",
-)
 def test_data_folder_that_other_users_may_write_to_is_reported(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()

@@ -15,10 +15,6 @@ FULL = Path("/dev/full")
     [("--help",), ("stances", "verify", "--help"), ("db", "upgrade", "--data", "here")],
     ids=["help", "stances", "db"],
 )
-@pytest.mark.outcome(
-    "A command writes its output to a full disk",
-    "It prints a one-line error and exits with 1.",
-)
 def test_full_disk_prints_a_one_line_error(
     tmp_path: Path, command: tuple[str, ...], buffered: str
 ) -> None:

@@ -171,10 +171,6 @@ def test_workers_start_with_x402_disabled_while_selling_is_not_confirmed() -> No
     assert Settings.from_environment(settings.to_environment()) == settings
 
 
-@pytest.mark.outcome(
-    "You run `serve` or `collect` on the demo's data folder, or `demo` on a live one",
-    "It refuses with exit code 3, writes nothing and says which folder to choose.",
-)
 def test_demo_and_live_data_are_never_mixed(tmp_path: Path) -> None:
     demo, live = Settings(data=tmp_path / "demo"), Settings(data=tmp_path / "live")
     demo.data.mkdir()

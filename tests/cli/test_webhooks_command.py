@@ -131,10 +131,6 @@ def test_forgotten_mailbox_has_no_webhooks(folder: Path, webhook: str) -> None:
     assert listed(folder) == []
 
 
-@pytest.mark.outcome(
-    "The operator replaces the key that signs webhooks",
-    "Both keys sign and are published until the operator ends the rotation.",
-)
 @pytest.mark.parametrize("engine", [SQLITE, POSTGRESQL])
 def test_key_of_an_earlier_version_goes_on_and_is_rotated_with_an_overlap(
     folder: Path, engine: Engine

@@ -216,10 +216,6 @@ def test_nginx_passes_each_event_on_at_once_and_the_id_to_resume_from(
         assert f"GET {STREAM} HTTP" in eventually(lambda: nginx.logs() or None, "the log")
 
 
-@pytest.mark.outcome(
-    "A client opens the event stream and never reads it",
-    "The server buffers a few megabytes, and closes the connection after about 20 seconds.",
-)
 def test_a_client_that_does_not_read_is_closed(service: Service) -> None:
     service.happen(6_000, "x" * 2_000)
     with socket.create_connection((HOST, service.port)) as reader:

@@ -383,10 +383,6 @@ def test_one_address_has_a_hundred_requests_at_once(nginx: Nginx, hosts: Hosts) 
     assert {each.result().status_code for each in first} == {200}
 
 
-@pytest.mark.outcome(
-    "Idle connections use up the `worker_connections` of nginx",
-    "nginx closes those that have been idle longest, and keeps answering.",
-)
 def test_idle_connections_make_room_for_requests(nginx: Nginx) -> None:
     assert raise_file_limit() > 3_000
     with ExitStack() as stack:

@@ -94,10 +94,6 @@ def test_server_stops_even_when_it_just_started(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.outcome(
-    "1,100 idle connections are open",
-    "Other clients are served as usual.",
-)
 def test_idle_connections_do_not_keep_others_out(web: Web) -> None:
     with ExitStack() as stack:
         for _ in range(1_100):
@@ -106,10 +102,6 @@ def test_idle_connections_do_not_keep_others_out(web: Web) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.outcome(
-    "Clients with stalled bodies open more connections than a worker's open-file limit allows",
-    "Each gets 408 after its time limit, and the worker serves other clients again.",
-)
 @pytest.mark.parametrize("before", ["ulimit -Sn 100", "ulimit -n 100"])
 def test_stalled_bodies_end_and_the_file_limit_is_never_reached(
     tmp_path: Path, before: str
@@ -144,10 +136,6 @@ def test_a_body_that_nobody_waits_for_does_not_hold_its_connection(web: Web) -> 
 
 
 @pytest.mark.thorough
-@pytest.mark.outcome(
-    "A web worker uses more memory than `BAROGRAPH_WORKER_MEMORY_MB`",
-    "The server replaces it and logs why. The service keeps running.",
-)
 def test_a_worker_over_its_memory_is_replaced(tmp_path: Path) -> None:
     port, log = unused_port(), tmp_path / "log"
     arguments = ("serve", "--port", str(port), "--data", str(tmp_path))

@@ -149,10 +149,6 @@ def test_a_page_is_compressed_for_who_takes_it_so(service: Service) -> None:
         assert ask(door, "/", "GET", [("Accept-Encoding", refused)]) == plain
 
 
-@pytest.mark.outcome(
-    "A client requests a large file and doesn't read it",
-    "The worker buffers a few slices of 64 KiB, not the whole file.",
-)
 @pytest.mark.parametrize("asked", ["/docs/swagger-ui-bundle.js", "/openapi.json"])
 def test_a_long_body_goes_out_in_slices_with_and_without_the_front_door(
     market: Service, asked: str

@@ -377,10 +377,6 @@ def test_unreadable_page_is_a_page_for_browsers_and_json_for_programs(shelf: She
 
 @pytest.mark.thorough
 @pytest.mark.contract("limits.other-endpoints")
-@pytest.mark.outcome(
-    "One address requests more than 600 uncached pages and downloads per minute",
-    "429 with `Retry-After` and rate-limit fields. Cached pages and hot reads still work.",
-)
 @pytest.mark.not_on_servers("the test moves the clock, and Valkey counts by its own")
 def test_only_renders_are_counted_and_the_601st_gets_429(market: Service) -> None:
     kept = (
@@ -418,10 +414,6 @@ def test_only_renders_are_counted_and_the_601st_gets_429(market: Service) -> Non
     assert market.ask("/api/v1/series/price.csv").headers["ratelimit"] == '"render";r=599;t=60'
 
 
-@pytest.mark.outcome(
-    "One address requests many uncached pages at once",
-    "32 of its renders run or wait; the rest get 503 with `Retry-After`. Others are served.",
-)
 @pytest.mark.parametrize("path", ["/markets?q={}", "/markets/NOPE{}"])
 def test_one_caller_cannot_fill_the_queue(market: Service, path: str) -> None:
     wanted = ("/", "/markets", "/status", "/signals", "/briefs", "/markets?q=x")
@@ -444,10 +436,6 @@ def test_one_caller_cannot_fill_the_queue(market: Service, path: str) -> None:
     assert (full.status_code, full.headers["retry-after"]) == (503, "5")
 
 
-@pytest.mark.outcome(
-    "More renders wait than a worker can do in a few seconds",
-    "503 with `Retry-After`, not counted. Pages that are cached for everyone go first.",
-)
 def test_a_full_queue_charges_nothing_and_lets_shared_pages_pass(shelf: Shelf) -> None:
     callers = 2 * MAX_PENDING // MAX_PER_CALLER
 

@@ -317,10 +317,6 @@ def test_catalogs_of_facilitators_list_the_four_paid_doors(shop: Shop) -> None:
     assert listed[::2] == listed[1::2]
 
 
-@pytest.mark.outcome(
-    "The response with a paid stance is lost",
-    "The same proof gets the same version again, at any time and at no charge.",
-)
 @pytest.mark.parametrize("first_key", [None, KEY])
 def test_charged_proof_gets_the_version_that_was_sold_at_any_time(
     shop: Shop, pair: tuple[Version, Version], first_key: str | None
@@ -358,10 +354,6 @@ def test_one_key_is_one_charge_whatever_proof_comes_with_it(
     assert KEY not in str(shop.rows("SELECT * FROM payments"))
 
 
-@pytest.mark.outcome(
-    "An observer rebuilds the settled proof of a Feed purchase from the chain",
-    "409 without the `Idempotency-Key` of the purchase. Nothing is charged or granted again.",
-)
 def test_purchase_of_feed_is_409_without_the_key_of_the_first_request(shop: Shop) -> None:
     for number, first_key in ((1, None), (2, KEY)):
         shown = shop.shown(number, FEED)
@@ -373,10 +365,6 @@ def test_purchase_of_feed_is_409_without_the_key_of_the_first_request(shop: Shop
 
 @pytest.mark.parametrize("key", ["short", "x" * 129, "with spaces in it, too"])
 @pytest.mark.parametrize("path", [READ, FEED_ENTRY])
-@pytest.mark.outcome(
-    "A paid request has a malformed `Idempotency-Key`",
-    "400, not 402. The payer is not charged and need not sign again.",
-)
 def test_malformed_idempotency_key_is_refused_before_any_charge(
     shop: Shop, pair: tuple[Version, Version], path: str, key: str
 ) -> None:
@@ -572,10 +560,6 @@ NOT_SOLD = {
 
 
 @pytest.mark.parametrize("event", NOT_SOLD)
-@pytest.mark.outcome(
-    "A buyer requests a stance that has expired, was withdrawn or is not on record",
-    "404 or 503 instead of 402, and no charge. Feed subscribers still read it.",
-)
 def test_stance_that_cannot_be_sold_is_refused_without_asking_for_payment(
     shop: Shop, event: str
 ) -> None:
@@ -607,10 +591,6 @@ def test_stance_that_cannot_be_sold_is_refused_without_asking_for_payment(
 
 
 @pytest.mark.parametrize("event", ["withdrawn", "expired", "record away"])
-@pytest.mark.outcome(
-    "A stance ends, or the history fails, while a payment for it is claimed",
-    "404 or 503. The service releases the claim and charges nobody.",
-)
 def test_stance_that_ends_during_the_claim_is_not_charged(
     shop: Shop, pair: tuple[Version, Version], event: str
 ) -> None:
@@ -670,10 +650,6 @@ def test_a_purchase_is_shown_again_however_late_it_is_asked_for(shop: Shop) -> N
 
 @pytest.mark.parametrize("path", [READ, FEED_ENTRY])
 @pytest.mark.parametrize("charged", [False, True])
-@pytest.mark.outcome(
-    "A facilitator doesn't say whether it settled a payment",
-    "503 with `Retry-After` until the chain shows the result; never 402.",
-)
 def test_an_ambiguous_settlement_is_503_and_never_402(
     shop: Shop, pair: tuple[Version, Version], path: str, charged: bool
 ) -> None:
@@ -854,10 +830,6 @@ def test_payment_signature_wins_over_x_payment(shop: Shop, pair: tuple[Version, 
     assert ask(shop.app, target, fields=fields).status == 401
 
 
-@pytest.mark.outcome(
-    "A client floods the service with payment proofs",
-    "After 30 proofs per minute from one address the service stops asking the facilitator.",
-)
 def test_flood_of_proofs_makes_a_limited_number_of_facilitator_calls(
     shop: Shop, pair: tuple[Version, Version]
 ) -> None:
@@ -913,10 +885,6 @@ def buy_at_once(shop: Shop, proofs: list[str], *, others_wait: bool) -> list[Ans
 
 @pytest.mark.parametrize("count", [2, 4])
 @pytest.mark.parametrize("others_wait", [False, True])
-@pytest.mark.outcome(
-    "A wallet sends several proofs for Feed at once",
-    "One is charged. The others get 503 with `Retry-After` and are never charged.",
-)
 def test_proofs_of_one_wallet_in_parallel_buy_feed_once(
     shop: Shop, count: int, others_wait: bool
 ) -> None:
@@ -1023,10 +991,6 @@ def test_wallet_with_an_unresolved_purchase_is_not_charged_again(
     assert len(shop.facilitator.charged) == 1
 
 
-@pytest.mark.outcome(
-    "A client replays one payment proof in a loop",
-    "At most ten log lines per minute. The next line counts the omitted ones.",
-)
 def test_replayed_proof_writes_a_bounded_number_of_log_lines(
     shop: Shop, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -218,10 +218,6 @@ def test_every_worker_gives_the_same_bytes(recorded: PublicHistory) -> None:
     assert recorded.ask(CHECKPOINT).body == before.body
 
 
-@pytest.mark.outcome(
-    "One address requests more than 600 history lists and checkpoints per minute",
-    "429 with `Retry-After` and rate-limit fields.",
-)
 @pytest.mark.not_on_servers("the test moves the clock, and Valkey counts by its own")
 def test_lists_and_checkpoints_are_charged(history: PublicHistory) -> None:
     history.record(2)
@@ -316,10 +312,6 @@ def history_check(history: PublicHistory) -> tuple[str, str]:
     return checks["history"]["status"], checks["history"]["detail"]
 
 
-@pytest.mark.outcome(
-    "The history is rewritten, its triggers are restored, and the service restarts",
-    "No new root is signed. Checkpoints and proofs return 503, and `/api/status` reports it.",
-)
 @pytest.mark.parametrize("size", [None, 2, 4, 6])
 def test_rewritten_history_is_not_signed_after_a_restart(
     history: PublicHistory, size: int | None, caplog: pytest.LogCaptureFixture
@@ -347,11 +339,6 @@ def test_rewritten_history_is_not_signed_after_a_restart(
 
 
 @pytest.mark.parametrize("renamed", [0, 1])
-@pytest.mark.outcome(
-    "Someone rewrites an event and the keys in the service's database",
-    "The service signs no new root, because the last signed root of the log of events is in the "
-    "history database.",
-)
 def test_rewritten_event_is_not_signed_after_a_restart(
     history: PublicHistory, renamed: int
 ) -> None:

@@ -281,11 +281,6 @@ async def send_table(listings: Listings, read: Any, send: Any, peer: str = PEER)
     await answer(scope, Queue().get, send)
 
 
-@pytest.mark.outcome(
-    "Many addresses of one network download tables and read slowly",
-    "One address gets at most 4 of 64 places, one /16 network (IPv6: /48) at most 16. The service "
-    "still serves others.",
-)
 def test_slow_readers_of_one_network_leave_places_for_others(service: Service) -> None:
     async def read(_: int, __: int) -> ListPart[int]:
         return ListPart(ListHead(START, None, "test venue"), [("x" * SHORT_BYTES,)])

@@ -61,10 +61,6 @@ def kill_again_and_again(
 
 
 @pytest.mark.thorough
-@pytest.mark.outcome(
-    "The process that writes readings is killed at any moment",
-    "Nothing that was acknowledged is lost.",
-)
 def test_nothing_acknowledged_is_lost_when_the_writer_is_killed(
     database: Database,
     start_python: Callable[[str], "subprocess.Popen[str]"],

@@ -61,10 +61,6 @@ def locked(path: Path) -> Iterator[None]:
         other.close()
 
 
-@pytest.mark.outcome(
-    "Another process holds the lock of the rate-limit file",
-    "A request waits up to 50 ms without blocking the event loop.",
-)
 def test_event_loop_keeps_turning_while_a_peer_holds_the_lock(path: Path, clock: HandClock) -> None:
     worker = Worker(path, clock, tries=10_000)
     worker.count()

@@ -833,10 +833,6 @@ def test_a_record_that_can_only_be_read_keeps_what_stands(instance: Instance) ->
     assert instance.count() == [1, 1, 1]
 
 
-@pytest.mark.outcome(
-    "A collector loses its lease before it records a stance",
-    "It records and publishes nothing.",
-)
 def test_nothing_is_recorded_when_the_lease_is_lost_after_judging(instance: Instance) -> None:
     lost = instance.lease
     other = Lease(instance.database, "collector", "other", clock=instance.clock, milliseconds=9_000)

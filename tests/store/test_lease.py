@@ -153,11 +153,6 @@ def test_hosts_whose_clocks_differ_agree_by_the_servers_clock(
     assert runner.run(behind.acquire())
 
 
-@pytest.mark.outcome(
-    "A collector's clock differs from the PostgreSQL server's by more than five seconds",
-    "It doesn't lead, and releases the lease if it led. Its log says by how much the clock "
-    "differs, and so does `/api/status` of the web servers on its host.",
-)
 @pytest.mark.both_engines
 def test_collector_whose_clock_differs_from_the_servers_does_not_lead(
     database: Database, runner: asyncio.Runner, caplog: pytest.LogCaptureFixture

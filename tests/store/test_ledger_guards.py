@@ -139,10 +139,6 @@ REWRITES = {SQLITE: BOTH | ON_SQLITE, POSTGRESQL: BOTH | ON_POSTGRESQL}
     [(engine, way) for engine, ways in REWRITES.items() for way in ways],
     indirect=["engine"],
 )
-@pytest.mark.outcome(
-    "Someone tries to change or delete a recorded stance",
-    "The database refuses.",
-)
 def test_database_refuses_to_change_or_delete_a_recorded_stance(
     history: Database,
     contents: Callable[[], list[list[Row]]],
@@ -221,10 +217,6 @@ def test_a_guard_that_was_made_harmless_is_missed(
     assert runner.run(wrong_guards(history)) == ["stance_versions_never_go"]
 
 
-@pytest.mark.outcome(
-    "Someone adds a trigger to the history database",
-    "The service refuses to start and names the trigger.",
-)
 @pytest.mark.parametrize("engine", [SQLITE], indirect=True)
 def test_added_trigger_is_reported(history: Database, runner: asyncio.Runner) -> None:
     async def add(tx: Transaction) -> None:

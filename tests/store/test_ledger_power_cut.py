@@ -119,10 +119,6 @@ def assert_nothing_lost(folder: Path, run: Run) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.outcome(
-    "The power fails while stances are recorded",
-    "No acknowledged version is lost, and none is half written.",
-)
 def test_a_power_cut_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     run = run_machine(tmp_path, appends=300, every=200)  # the log is moved to the file, too
 

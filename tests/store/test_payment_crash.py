@@ -128,10 +128,6 @@ def aftermath(
     return Aftermath(database, charges, runner)
 
 
-@pytest.mark.outcome(
-    "The process that handles a payment is killed at any moment",
-    "No charge is lost or made twice, and nothing is granted without one.",
-)
 def test_killed_process_charges_and_grants_once_or_not_at_all(
     aftermath: Aftermath, assert_sound: Callable[[], None]
 ) -> None:

@@ -306,11 +306,6 @@ async def attempted(tx: Transaction, webhooks: list[Webhook], how: str) -> None:
                 await log_delivery(tx, webhook.id, sent)
 
 
-@pytest.mark.outcome(
-    "Many webhook endpoints answer slowly or fail",
-    "Known ones have 8 places, and one owner's endpoints 2. A request that takes longer than a "
-    "second holds no place of a quick one, so events reach the other endpoints within seconds.",
-)
 @pytest.mark.both_engines
 @pytest.mark.parametrize(
     ("how", "owners", "places"),

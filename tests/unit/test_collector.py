@@ -712,11 +712,6 @@ def test_listening_starts_again_after_a_crash_which_is_logged(
     play(scenario)
 
 
-@pytest.mark.outcome(
-    "One exchange's data causes an unforeseen error",
-    "That exchange counts as failed, and the log has the traceback. The collector goes on reading "
-    "the others.",
-)
 def test_a_venue_that_fails_unexpectedly_stops_no_other(
     play: Play, caplog: pytest.LogCaptureFixture
 ) -> None:

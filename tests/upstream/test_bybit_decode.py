@@ -169,11 +169,6 @@ def test_a_kept_contract_with_a_broken_field_is_left_out_and_no_other(
 HUGE = "9" * 40 + "e99"
 
 
-@pytest.mark.outcome(
-    "The exchange sends a price or funding rate out of range",
-    "That contract is unavailable, and `/api/status` counts the value. Others are published. A "
-    "contract with an open interest out of range keeps its price.",
-)
 @pytest.mark.parametrize(
     ("field", "value", "named"),
     [

@@ -294,10 +294,6 @@ def _inflate(venue: Venue) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.outcome(
-    "The exchange lists thousands of contracts that have no ticker",
-    "The collector keeps its last good list, or fetches a new one within a minute.",
-)
 def test_inflated_list_is_read_again_and_never_replaces_a_matching_one() -> None:
     first, later = Venue(), Venue()
 

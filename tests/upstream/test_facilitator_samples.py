@@ -176,12 +176,6 @@ SECOND = {
 
 @pytest.mark.parametrize("expected", SECOND)
 @pytest.mark.parametrize("first", FIRST)
-@pytest.mark.outcome(
-    "The facilitator has sent a payment's transaction, but has not seen it confirmed",
-    "The service asks once more with the same payload, and delivers if the facilitator then says "
-    "that it is settled. Otherwise it keeps the transaction's hash and answers 503 with "
-    "`Retry-After` until the chain shows the result.",
-)
 def test_pending_settlement_is_asked_about_once_more(first: str, expected: str) -> None:
     replies = [(FIRST[first], SETTLE[first]), SECOND[expected]]
     asked: list[bytes] = []
@@ -232,10 +226,6 @@ def loud(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("reason", "meaning"), REASONS.items(), ids=REASONS)
-@pytest.mark.outcome(
-    "The facilitator rejects this instance's payment terms",
-    "503 and an error in the log that names the reason. The payer is not asked to pay again.",
-)
 def test_each_reason_is_attributed_to_the_payer_to_us_or_to_nobody(
     reason: str, meaning: tuple[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:

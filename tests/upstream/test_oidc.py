@@ -154,10 +154,6 @@ def test_only_an_issuer_on_this_machine_may_do_without_tls(keys: str, expected: 
     assert judge(Replies(jwks_uri=LOCAL_KEYS), said()) == "unavailable"
 
 
-@pytest.mark.outcome(
-    "A public OpenID Connect issuer names a private address for its keys or userinfo",
-    "The service doesn't contact it. Tokens get 503 until the issuer names a public one.",
-)
 @pytest.mark.parametrize(
     "address",
     [
