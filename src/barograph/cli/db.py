@@ -35,7 +35,7 @@ def db() -> None:
     "--new-secrets",
     is_flag=True,
     help="Let web hosts start with another API-key pepper, checkpoint key or webhook key "
-    "(PostgreSQL). With another checkpoint key, also run `stances resume --new-origin`.",
+    "(PostgreSQL). With another checkpoint key, also run `stances resume`.",
 )
 @click.option(
     "--new-history",

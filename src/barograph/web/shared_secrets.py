@@ -23,7 +23,7 @@ SHARE_SECRETS = (
     "copy the files from the data folder of another host to {data}, or set BAROGRAPH_KEY_PEPPER, "
     "BAROGRAPH_HISTORY_KEY and BAROGRAPH_WEBHOOK_KEY to the same values on every host. If "
     "key-pepper is lost, or its change was interrupted, run `barograph keys rotate-pepper`. For "
-    "history-key, run `barograph stances rotate-key`, or `resume --new-origin` if it is lost. If "
+    "history-key, run `barograph stances rotate-key`, or `resume` if it is lost. If "
     "webhook-key is lost, run `barograph db upgrade --new-secrets`"
 )
 
