@@ -103,9 +103,7 @@ def test_two_of_three_witnesses_hold_the_log_and_refuse_a_rewritten_one(
             with listening(port, lie):
                 instance.record(*range(3, 300))
                 instance.collect()
-            eventually(
-                lambda: instance.size() == earlier + 300, "a checkpoint despite the liar"
-            )
+            eventually(lambda: instance.size() == earlier + 300, "a checkpoint despite the liar")
             assert audited(instance, verify_in_go, a.key, b.key) == earlier + 300
             why = "the witness's signature does not match our checkpoint"
             eventually(lambda: why in instance.checks()["witness-c"]["detail"], "the lie")
