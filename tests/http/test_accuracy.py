@@ -350,9 +350,9 @@ def added_terms(url: str, body: Any) -> None:
 
 def rewrote_the_log(url: str, body: Any) -> None:
     if url.endswith("/checkpoint"):
-        note = body["event_log"]["checkpoint"].split("\n")
+        note = body["checkpoint"].split("\n")
         note[2] = "A" * 43 + "="
-        body["event_log"]["checkpoint"] = "\n".join(note)
+        body["checkpoint"] = "\n".join(note)
 
 
 def looked_ahead(url: str, body: Any) -> None:
