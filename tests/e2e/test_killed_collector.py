@@ -16,7 +16,6 @@ import pytest
 
 from barograph.history.checkpoint import Checkpoint, parse_checkpoint
 from barograph.kit.clock import system_clock
-from support.history import RATES
 from support.processes import HOST, eventually, running, unused_port
 from support.witnessed_server import Instance
 from support.witnesses import Witnesses, listening
@@ -32,7 +31,7 @@ class Observers:
         self.witnesses = Witnesses(system_clock, "a", "b", "c")
         self.requests: SimpleQueue[str] = SimpleQueue()
         self.seen: set[Checkpoint] = set()
-        self.published = {RATES: -1, "events": -1}
+        self.published = -1
 
     def see(self, note: str) -> int:
         checkpoint = parse_checkpoint(note.rpartition("\n\n")[0])
@@ -50,10 +49,14 @@ class Observers:
     def read(self, instance: Instance, until: Event) -> None:
         """Read the published checkpoints, as often as one address may."""
         while not until.wait(0.25):
-            for log, before in self.published.items():
-                if note := instance.checkpoint(log):
-                    self.published[log] = self.see(note)
-                    assert self.published[log] >= before
+            if note := instance.checkpoint():
+                before, self.published = self.published, self.see(note)
+                assert self.published >= before
+
+    def proof(self, instance: Instance, sequence: int) -> str | None:
+        """The proof of a version, after a pause: the reader uses the same limit."""
+        time.sleep(0.5)
+        return instance.proof(sequence)
 
 
 @pytest.mark.parametrize("kills", [5, pytest.param(60, marks=pytest.mark.long)])
@@ -78,7 +81,7 @@ def test_killed_collector_never_publishes_two_roots_of_one_size(tmp_path: Path, 
         recorded.set()
         newest = recorder.result()
         with running("collect", log=log, **instance.environment):
-            eventually(lambda: observers.published[RATES] == newest, "the newest checkpoint")
+            eventually(lambda: observers.proof(instance, newest), "the proof of the newest")
         done.set()
         reader.result()
         assert len({(each.origin, each.size) for each in observers.seen}) == len(observers.seen)

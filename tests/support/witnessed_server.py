@@ -27,6 +27,7 @@ SECRET = bytes(range(32))
 ORIGIN = "log.example/history/events"
 LOG_KEY = verifier_of(Ed25519PrivateKey.from_private_bytes(SECRET), ORIGIN).text
 ALONE = {
+    "BAROGRAPH_ACCEPT_TERMS": "bybit",
     "BAROGRAPH_EXCHANGE_REST_URL": f"http://{HOST}:1",
     **{f"BAROGRAPH_{each}_URL": "" for each in ("TREASURY", "NYFED", "ETF")},
 }
