@@ -42,6 +42,8 @@ TURNS = 5
 
 BATCH = 10_000
 PATH = "/api/x402/rates-desk"
+COLUMNS = {"path": "door", "transaction": "transaction_hash"}
+"""Columns of the journal that are named otherwise than the field of a payment."""
 
 Check = Callable[[], str]
 """Recovers the signer's address from prepared bytes."""
@@ -99,8 +101,9 @@ def load_payments(database: Path, terms: Requirements, known: Sequence[str], cou
     connection = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READWRITE)
     connection.pragma("synchronous", "off")
     connection.set_busy_timeout(30_000)  # the service that it belongs to writes, too
-    columns = ", ".join(Payment._fields).replace("transaction,", "transaction_hash,")
-    insert = f"INSERT INTO payments ({columns}) VALUES ({', '.join('?' * len(Payment._fields))})"
+    columns = [COLUMNS.get(field, field) for field in Payment._fields]
+    values = ", ".join("?" * len(columns))
+    insert = f"INSERT INTO payments ({', '.join(columns)}) VALUES ({values})"
     for _ in range(0, count, BATCH):
         with connection:
             connection.executemany(insert, islice(rows, BATCH))

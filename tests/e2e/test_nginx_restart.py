@@ -53,6 +53,7 @@ class Site:
     def start(self, address: str) -> None:
         port = address.rpartition(":")[2]
         payments = {f"BAROGRAPH_{name.upper()}": value for name, value in PAYMENTS.items()}
+        payments["BAROGRAPH_ACCEPT_TERMS"] = "selling"
         settings = {**self._server.environment(), **LASTING, **payments, "BAROGRAPH_PORT": port}
         log = self.folder / f"web{port}.log"
         self.processes[address] = Process("serve", log=log, **settings)
