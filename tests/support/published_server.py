@@ -18,10 +18,7 @@ from barograph.settings import Settings
 from support.markets import reading, shares
 from support.processes import HOST, answer_200, eventually, running, unused_port
 
-LASTING = {
-    f"BAROGRAPH_{feed}_MAX_AGE_SECONDS": "3600"
-    for feed in ("FEED", "LIQUIDATIONS", "LONG_ACCOUNTS", "SIGNALS")
-}
+LASTING = {"BAROGRAPH_FEED_MAX_AGE_SECONDS": "3600"}
 
 
 @contextmanager
