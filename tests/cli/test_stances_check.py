@@ -14,6 +14,7 @@ from barograph.errors import BarographError, ConfigurationError
 from barograph.history.checkpoint import CheckpointRefused
 from barograph.history.guards import RecordReplaced
 from barograph.history.signing import FILE_NAME
+from barograph.kit.database import Row
 from barograph.settings import Settings
 from support.databases import upgraded_database
 from support.events import add_events, change
@@ -308,6 +309,25 @@ def test_a_stance_is_proved_against_a_kept_checkpoint(operator: Operator, holder
     assert proved(operator, *arguments[:2]) == (2, 3, None)
     assert proved(operator, *arguments, **address) == (2, 3, 2)
     assert "nothing up to entry 2 was rewritten" in operator.run(*arguments, **address).stdout
+
+
+def test_proving_a_stance_does_not_upgrade_the_database(operator: Operator, holder: Holder) -> None:
+    def run(sql: str) -> list[Row]:
+        return run_once(operator.database, lambda it: it.write(lambda tx: tx.fetch(sql)))
+
+    run("DELETE FROM schema_migrations WHERE number = 24 RETURNING number")
+    assert proved(operator, *holder.arguments[:2]) == (2, 3, None)
+    assert run("SELECT max(number) FROM schema_migrations") == [(23,)]
+
+
+@pytest.mark.parametrize("log", [FUNDING, f"{FUNDING}/events"])
+def test_a_checkpoint_of_an_earlier_log_is_for_the_audit(
+    operator: Operator, holder: Holder, log: str
+) -> None:
+    note = holder.kept.read_text("utf-8").replace("/history/events", f"/history/{log}")
+    holder.kept.write_text(note, "utf-8")
+    refusal = operator.refused(*holder.arguments, BAROGRAPH_BASE_URL=BASE_URL)
+    assert "`barograph audit URL --kept FILE`" in str(refusal)
 
 
 def test_the_checkpoint_of_a_running_demo_is_known_by_its_folder(

@@ -157,6 +157,21 @@ def test_log_with_other_entries_than_those_signed_starts_a_new_origin(
     runner.run(work())
 
 
+def test_checkpoint_that_is_older_than_the_backup_proves_nothing(
+    instance: Make, runner: asyncio.Runner
+) -> None:
+    restored = instance(2)
+
+    async def work() -> None:
+        kept = await restored.sign()
+        await restored.grow(4)
+        await restored.sign()
+        _, why = await resume_signing(restored.record, KEY, [kept])
+        assert why == "4 entries were signed, so a checkpoint of 2 is not the newest"
+
+    runner.run(work())
+
+
 def test_log_whose_key_is_lost_continues_as_a_new_origin_with_another_key(
     instance: Make, runner: asyncio.Runner
 ) -> None:
@@ -190,8 +205,10 @@ def test_restored_log_that_holds_everything_signed_keeps_its_name(
         for file, refusal in ((forged, "no key of this log"), ("{}", "is not the JSON of")):
             with pytest.raises(CheckpointRefused, match=refusal):
                 await resume_signing(restored.record, KEY, [file])
-        document = json.dumps({"checkpoint": kept})
-        keys, why = await resume_signing(restored.record, KEY, [kept, document])
+        document = {"checkpoint": kept}
+        earlier = {"checkpoints": [], "event_log": document}  # while there were several logs
+        files = [kept, json.dumps(document), json.dumps(earlier)]
+        keys, why = await resume_signing(restored.record, KEY, files)
         assert (keys.name, keys.retired, why) == ("", (), "")
         assert (await running.checkpoint()).note == kept
 

@@ -387,7 +387,8 @@ def test_kept_checkpoints_of_earlier_logs_are_recomputed_from_the_lists(
 ) -> None:
     merge(service, root_of(service.versions.listed[:2]))
     kept = auditor.file("kept.json", old_file(service))
-    assert auditor.report(service, "--kept", kept)["log"]["kept_size"] == 600
+    log = auditor.report(service, "--kept", kept)["log"]
+    assert (log["kept_size"], log["kept_lists"]["rates-desk"]) == (600, 2)
 
     service.versions.listed[0] = EVIL
     kept = auditor.file("kept.json", old_file(service))
@@ -547,8 +548,10 @@ def test_a_kept_file_that_was_changed_is_no_contradiction(
 ) -> None:
     changed = Path(kept).read_text("utf-8").replace("\\n500\\n", "\\n501\\n")
     text = service.log.note.replace("\n600\n", "\n599\n")
+    old = StaticLog("rates-desk", service.versions.listed[:2]).note.replace("\n2\n", "\n1\n")
 
-    for file in (auditor.file("changed.json", changed), auditor.file("changed.txt", text)):
+    texts = {"changed.json": changed, "changed.txt": text, "old.txt": old}
+    for file in (auditor.file(*each) for each in texts.items()):
         code, printed = auditor.run(service, "--kept", file)
         assert (code, printed.startswith("not finished: ")) == (2, True)
 
@@ -659,7 +662,9 @@ def test_what_was_not_compared_is_said(service: StaticService, auditor: Auditor)
     code, printed = auditor.run(service, "--kept", kept, "--policy", policy)
 
     assert code == 0
-    assert "; not in your kept file; " in printed
+    size = len(service.versions.listed)
+    assert "; not in your kept file; earlier logs that you kept, unchanged " in printed
+    assert f"up to their sizes: rates-desk {size}; " in printed
     assert "Cosignatures were not checked" in printed
 
 

@@ -206,10 +206,14 @@ def upgrade_database(settings: Settings) -> list[str]:
 
 
 def run_on_database(settings: Settings, action: Callable[[Database], Coroutine[Any, Any, T]]) -> T:
-    """Run an action on the service's database, after bringing its schema up to date.
+    """Run an action on the service's database, after bringing its schema up to date."""
+    require_database(settings)
+    upgrade_database(settings)
+    return run_once(settings.database_address, action)
 
-    A missing database is refused: a misspelt folder must not become one.
-    """
+
+def require_database(settings: Settings) -> None:
+    """Refuse a missing database: a misspelt folder must not become one."""
     if not has_database(settings):
         if settings.database_url.get_secret_value():
             raise ConfigurationError(
@@ -222,8 +226,6 @@ def run_on_database(settings: Settings, action: Callable[[Database], Coroutine[A
             f"no database in {settings.data}{hint}: choose its folder with --data, or create one "
             f"with `barograph db upgrade --data {settings.data}`"
         )
-    upgrade_database(settings)
-    return run_once(settings.database_address, action)
 
 
 def published_stances(settings: Settings) -> Stances | None:

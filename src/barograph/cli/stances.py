@@ -263,7 +263,9 @@ def prove(file: Path, kept: Path | None, as_json: bool, data: Path | None) -> No
     body = _read_body(file)
     note = None if kept is None else _read_note(kept)
     key = existing_key(settings)
-    proof = on_record(settings, lambda record: prove_delivered(record, body, note, key))
+    proof = on_record(
+        settings, lambda record: prove_delivered(record, body, note, key), is_read_only=True
+    )
     if as_json:
         hashes = {
             "root": proof.root.hex(),

@@ -8,13 +8,14 @@ from typing import Any, TextIO, TypeVar
 
 import click
 
-from barograph.board.board import latest_snapshot
 from barograph.cli.common import (
     data_option,
     json_option,
+    published_stances,
     read_history,
-    run_on_database,
+    require_database,
     served_settings,
+    upgrade_database,
     yes_option,
 )
 from barograph.errors import BarographError, ConfigurationError
@@ -28,7 +29,6 @@ from barograph.kit.clock import system_clock
 from barograph.kit.database import Database
 from barograph.kit.opening import open_database
 from barograph.settings import Settings
-from barograph.stances.reader import STANCES
 
 T = TypeVar("T")
 
@@ -163,11 +163,21 @@ async def _replace_key(settings: Settings, record: Record, given: str | None) ->
     return keys
 
 
-def on_record(settings: Settings, use: Callable[[Record], Coroutine[Any, Any, T]]) -> T:
-    """Run an action on both databases, after bringing the service's schema up to date."""
+def on_record(
+    settings: Settings,
+    use: Callable[[Record], Coroutine[Any, Any, T]],
+    *,
+    is_read_only: bool = False,
+) -> T:
+    """Run an action on both databases; unless it only reads, the service's schema is upgraded."""
+    require_database(settings)
+    if not is_read_only:
+        upgrade_database(settings)
+    published = published_stances(settings)
 
     async def work(database: Database) -> T:
-        service, history = open_database(settings.database_address), reader.HistoryReader(database)
+        service = open_database(settings.database_address, create=False)
+        history = reader.HistoryReader(database)
         continuity = guards.Continuity(history, lambda: published)
         record = origins.Record(service, history, settings.base_url, continuity, system_clock)
         try:
@@ -175,7 +185,6 @@ def on_record(settings: Settings, use: Callable[[Record], Coroutine[Any, Any, T]
         finally:
             await service.close()
 
-    published = run_on_database(settings, lambda database: latest_snapshot(database, STANCES))
     return read_history(settings, work)
 
 

@@ -191,8 +191,9 @@ def _note(text: str) -> str:
     except (ValueError, RecursionError):
         return text
     try:
-        return str(document["checkpoint"])
-    except (KeyError, TypeError) as error:
+        # While each kind of stance had logs of its own, this was one of several.
+        return str(document.get("event_log", document)["checkpoint"])
+    except (AttributeError, KeyError, TypeError) as error:
         raise CheckpointRefused("a file is not the JSON of /api/history/checkpoint") from error
 
 
@@ -200,9 +201,12 @@ async def _missing(record: Record, given: Sequence[TreeHead]) -> str:
     """What the log lacks of everything that was signed; empty if nothing."""
     tree = LogTree(record.service)
     head, last = await tree.head(), (await record.heads.last_signed()).head
-    largest = max(last, *given).size
+    newest = max(given).size
+    largest = max(last.size, newest)
     if largest > head.size:
         return f"it lacks {largest - head.size} of the {largest} entries that were signed"
+    if newest < last.size:
+        return f"{last.size} entries were signed, so a checkpoint of {newest} is not the newest"
     for signed in (last, *given):
         if await tree.root(signed.size, head) != signed.root:
             return f"its first {signed.size} entries are not the ones that were signed"

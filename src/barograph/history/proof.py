@@ -172,6 +172,11 @@ def _require_same_log(note: str, expected: str, keys: LogKeys) -> None:
             f"the kept checkpoint is of {origin}, which has ended. The record continues as another "
             f"log, {expected}: see previous_keys in /api/history/checkpoint"
         )
+    if origin.removesuffix("/events").endswith(KINDS):
+        raise CheckpointRefused(
+            "the kept checkpoint is of a log that a kind of stance had of its own before: "
+            "compare it with `barograph audit URL --kept FILE`"
+        )
     if origin.isprintable():
         raise CheckpointRefused(
             f"the kept checkpoint is of another log ({origin}); this instance is {expected}. "

@@ -218,6 +218,9 @@ def _log_line(log: AuditedLog, *, has_kept: bool) -> str:
         parts.append(f"unchanged up to the size {log.kept_size} that you kept")
     elif has_kept:
         parts.append("not in your kept file")
+    if log.kept_lists:
+        lists = ", ".join(f"{name} {size}" for name, size in log.kept_lists.items())
+        parts.append(f"earlier logs that you kept, unchanged up to their sizes: {lists}")
     if log.texts or log.removed:
         parts.append(f"texts: {log.texts} match, {len(log.removed)} removed")
     if log.removed:

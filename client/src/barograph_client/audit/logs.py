@@ -22,6 +22,7 @@ from barograph_client.audit.notes import (
 )
 from barograph_client.audit.trees import WIDTH, leaf_hash, tile_path, tree_root
 from barograph_client.audit.trust import (
+    Kept,
     Published,
     Trusted,
     is_signed_by,
@@ -102,6 +103,9 @@ class AuditedLog:
     """How many witnesses your policy has."""
 
     kept_size: int | None
+    kept_lists: Mapping[str, int]
+    """The sizes that you kept of earlier logs, such as `rates-desk`: their lists still agree."""
+
     tiles: int
     requests: int
     texts: int
@@ -182,6 +186,7 @@ class _Audit:
             cosigned={name: _time(at) for name, at in cosigned.items()},
             witnesses=len(self._trusted.policy.witnesses),
             kept_size=None if self._kept is None else self._kept.size,
+            kept_lists={log: kept.size for log, (kept, _) in self._earlier().items()},
             tiles=tiles,
             requests=1 + self._files.requests,
             texts=newest.size - len(removed),
@@ -412,6 +417,10 @@ class _Audit:
                 f"{removed[-1]} was removed, so it may be hidden there: run the audit again later"
             )
 
+    def _earlier(self) -> dict[str, Kept]:
+        """What you kept of earlier logs."""
+        return {log: kept for log, kept in self._trusted.kept.items() if log != LOG}
+
     def _check_earlier_logs(
         self, digests: Mapping[str, Sequence[str]], known: Sequence[Listed]
     ) -> None:
@@ -423,9 +432,8 @@ class _Audit:
             for log in event["logs"]
         ]
         heads += [
-            _Head(kept.log, kept.size, kept.root.hex(), (kept.note,))
-            for kept, _ in self._trusted.kept.values()
-            if kept.log != LOG
+            _Head(log, kept.size, kept.root.hex(), (kept.note,))
+            for log, (kept, _) in self._earlier().items()
         ]
         for log, size, root, notes in heads:
             entries = [bytes.fromhex(each) for each in digests.get(log, ())[:size]]

@@ -122,8 +122,8 @@ def require_trusted_key(current: Key, published: Published, trusted: Trusted) ->
         Contradiction: no key that you trust leads to the current one.
         NotAudited: it is not known which key signed the checkpoint that you kept.
     """
-    kept = trusted.kept.get(LOG)
-    kept_key = None if kept is None else _kept_key(kept, current, published, trusted)
+    keys = {log: _kept_key(each, current, published, trusted) for log, each in trusted.kept.items()}
+    kept, kept_key = trusted.kept.get(LOG), keys.get(LOG)
     accepted = trusted.named_keys()
     source = "you" if accepted else "your kept file"
     if not accepted:
