@@ -48,6 +48,13 @@ def test_every_setting_is_listed_with_its_group_value_and_origin(tmp_path: Path)
     assert rows["X402_ASSET"] == ("payments", None, "default")
 
 
+def test_warning_of_a_removed_setting_is_shown_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert show("--data", str(tmp_path), LEASE_SECONDS="5").exit_code == 0
+    assert len(caplog.messages) == 1
+
+
 def test_empty_variable_is_not_set_and_terms_name_the_command_that_lists_them() -> None:
     rows = listed(show("--json", ACCEPT_TERMS="", X402_ASSET=""))
     assert rows["X402_ASSET"] == ("payments", None, "default")

@@ -13,7 +13,7 @@ import click
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
-from barograph.cli.common import data_option, environment_settings, json_option, served_settings
+from barograph.cli.common import data_option, json_option, served_settings
 from barograph.errors import EXIT_CONFIGURATION, ConfigurationError
 from barograph.history.signing import is_key_in_file, load_history_key
 from barograph.settings import GROUPS, PREFIX, Settings
@@ -81,7 +81,10 @@ def _rows(data: Path | None, current: Settings | None) -> list[Row]:
     given = {**os.environ, **({} if data is None else {f"{PREFIX}DATA": str(data)})}
     plain = texts = {**Settings.model_construct().to_environment(), **given}
     if current is not None:
-        texts, plain = current.to_environment(), environment_settings(data=data).to_environment()
+        texts = current.to_environment()
+        # Only known names: reading the removed ones again would repeat their warnings.
+        known = {name: text for name, text in given.items() if name in texts}
+        plain = Settings.from_environment(known).to_environment()
     rows = []
     for group, model in GROUPS.items():
         for name, field in model.model_fields.items():
