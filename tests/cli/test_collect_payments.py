@@ -47,7 +47,9 @@ async def collect_once(folder: Path) -> tuple[Payment, list[Entitlement]]:
         settings = Settings.model_validate(payment_settings(f"{address.host}:{address.port}"))
         lost = await settle_and_lose_sight(settings, journal, folder, clock())
         chain = JsonRpcChain(settings)
-        assert await build_reconciler(database, chain, clock).once() == Reconciled(settled=1)
+        assert await build_reconciler(settings, database, chain, clock).once() == Reconciled(
+            settled=1
+        )
         await chain.close()
     found = await journal.get(lost.id)
     granted = await Entitlements(database, clock).find(holder=Holder("wallet", found.payer))

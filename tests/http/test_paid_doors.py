@@ -25,6 +25,7 @@ from barograph.payments.records import (
     Payment,
     Requirements,
 )
+from barograph.settings import Settings
 from barograph.stances.reader import recorded_stance
 from barograph.stances.reveals import Announcement, Reveals
 from barograph.web.app import Timeouts, create_app
@@ -168,7 +169,8 @@ class Shop(SubscriberService):
 
     def reconcile(self) -> None:
         """Find out from the chain what became of every payment."""
-        asyncio.run(build_reconciler(self.database, PaidOnChain(), self.clock).once())
+        reconciler = build_reconciler(Settings(), self.database, PaidOnChain(), self.clock)
+        asyncio.run(reconciler.once())
 
     def charge_and_cut_off(self, path: str, shown: str) -> None:
         """Be charged for a proof, and never be told so."""

@@ -75,7 +75,7 @@ class Aftermath:
         self.ledger = Ledger(charges, self.clock)
         self.journal = Journal(database, self.clock)
         self.entitlements = Entitlements(database, self.clock)
-        self.grant = FeedGrants(self.entitlements, self.clock).grant
+        self.grant = FeedGrants(self.entitlements, self.clock, PERIOD_DAYS).grant
         self.cashier = Cashier(self.journal, self.ledger, self.clock)
 
     def left(self) -> dict[str, Left]:

@@ -79,7 +79,7 @@ class Desk:
 
     def grants(self, database: Database | None = None) -> FeedGrants:
         entitlements = Entitlements(database or self.database, self.clock)
-        return FeedGrants(entitlements, self.clock)
+        return FeedGrants(entitlements, self.clock, 30)
 
     def reconciler(self, database: Database | None = None, **changes: Any) -> Reconciler:
         parts: dict[str, Any] = {"chain": self.chain, "grant_for": self.grants().grant_for}

@@ -154,7 +154,7 @@ def take_and_die(database: Database, charges: Path, point: str) -> None:
     cashier = Cashier(
         MortalJournal(database, clock, death), MortalLedger(charges, clock, death), clock
     )
-    grants = FeedGrants(Entitlements(database, clock), clock)
+    grants = FeedGrants(Entitlements(database, clock), clock, PERIOD_DAYS)
 
     async def limit() -> None:
         death.at("limited")

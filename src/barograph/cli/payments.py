@@ -121,7 +121,7 @@ def reconcile(as_json: bool, data: Path | None) -> None:
     async def action(database: Database) -> Reconciled:
         chain = JsonRpcChain(settings) if settings.x402_chain_url else None
         try:
-            return await build_reconciler(database, chain, system_clock).once()
+            return await build_reconciler(settings, database, chain, system_clock).once()
         finally:
             if chain is not None:
                 await chain.close()
@@ -205,7 +205,7 @@ def _decide(
 ) -> Payment:
     async def action(database: Database) -> Payment:
         entitlements = Entitlements(database, system_clock)
-        grants = FeedGrants(entitlements, system_clock)
+        grants = FeedGrants(entitlements, system_clock, settings.feed_period_days)
         journal = Journal(database, system_clock)
         return await use(ManualReconciler(journal, system_clock, grants.grant_for))
 

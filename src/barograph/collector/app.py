@@ -136,7 +136,7 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
             jobs.append(
                 ReconcileJob(
                     database,
-                    lambda fenced: build_reconciler(fenced, chain, clock, metrics),
+                    lambda fenced: build_reconciler(settings, fenced, chain, clock, metrics),
                 )
             )
         policy = load_policy(settings.witness_policy)
@@ -193,6 +193,7 @@ def _venue_jobs(
 
 
 def build_reconciler(
+    settings: Settings,
     database: Database,
     chain: Chain | None,
     clock: Clock,
@@ -200,7 +201,7 @@ def build_reconciler(
 ) -> Reconciler:
     """What resolves unfinished payments and grants what they paid for."""
     entitlements = Entitlements(database, clock)
-    grants = FeedGrants(entitlements, clock)
+    grants = FeedGrants(entitlements, clock, settings.feed_period_days)
     return Reconciler(Journal(database, clock, metrics), chain, clock, grants.grant_for)
 
 

@@ -81,10 +81,6 @@ PROOF_SECONDS = 60
 _EXACT = Context(prec=100, traps=[Inexact, InvalidOperation])
 
 
-PERIOD_DAYS = 30
-"""The length of one period of Feed."""
-
-
 def feed_requirements(settings: Settings) -> Requirements:
     """The price of one period of Feed."""
     price = _requirements(settings, settings.feed_price_usd)
@@ -234,9 +230,10 @@ class PaidAccess:
 class FeedGrants:
     """Grants Feed to the wallets that bought it."""
 
-    def __init__(self, entitlements: Entitlements, clock: Clock) -> None:
+    def __init__(self, entitlements: Entitlements, clock: Clock, period_days: int) -> None:
         self._entitlements = entitlements
         self._clock = clock
+        self._period_ms = period_days * DAY
 
     def grant_for(self, payment: Payment) -> Grant | None:
         """The grant of a payment; None if it did not buy Feed."""
@@ -248,7 +245,7 @@ class FeedGrants:
             tx,
             Holder("wallet", payment.payer),
             FEED,
-            period_ms=PERIOD_DAYS * DAY,
+            period_ms=self._period_ms,
             source=SOURCE,
             by=SOURCE,
             why=f"payment {payment.id}",

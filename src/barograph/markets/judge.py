@@ -66,7 +66,6 @@ from barograph.markets.view import (
     LIQUIDATIONS,
     LONG_ACCOUNTS,
     LONG_ACCOUNTS_MAX_AGE,
-    MIN_COVERAGE_PCT,
     PERPETUALS,
     REGIME,
     is_fresh,
@@ -134,7 +133,7 @@ class MarketJudge:
 
         self._published: dict[str, str] = {}
         self._shares: dict[str, LongAccounts] = {}
-        self._liquidations = LiquidationTracker(MIN_COVERAGE_PCT)
+        self._liquidations = LiquidationTracker(settings.liquidations_min_coverage_pct)
         self._recent: deque[Liquidation] = deque(maxlen=MAX_RECENT)
         self._recorded: dict[Resolution, int] = {}
         self._detector = SettlementDetector()
@@ -147,7 +146,7 @@ class MarketJudge:
         reading = await store.newest_reading(tx, self.venue)
         counted = None if reading is None else await store.newest_of(tx, LIQUIDATIONS, self.venue)
         self._liquidations = LiquidationTracker(
-            MIN_COVERAGE_PCT,
+            self._settings.liquidations_min_coverage_pct,
             await store.recent_liquidations(tx, self.venue, now),
             await store.recent_watched(tx, self.venue, now),
             None if counted is None else counted.watching_since,
@@ -320,7 +319,7 @@ class MarketJudge:
             previous_regime=previous,
             liquidations=self._liquidations.totals(at, self._bases),
             last_hour=self._liquidations.last_hour(at),
-            min_watched_pct=MIN_COVERAGE_PCT,
+            min_watched_pct=self._settings.liquidations_min_coverage_pct,
             trailing=self._trailing,
             closed_hour=closed[0] if closed else None,
             closed_hour_assets=self._liquidations.assets(closed[0].at, self._bases)

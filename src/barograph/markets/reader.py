@@ -45,7 +45,11 @@ KEPT_MS = 5 * SECOND
 def freshness_limits(settings: Settings) -> FreshnessLimits:
     """The freshness limits of the instance's market data."""
     perpetuals = int(settings.feed_max_age_seconds * SECOND)
-    return FreshnessLimits(perpetuals, primary=settings.venue_names[0])
+    return FreshnessLimits(
+        perpetuals,
+        min_coverage_pct=settings.liquidations_min_coverage_pct,
+        primary=settings.venue_names[0],
+    )
 
 
 class MarketReader:

@@ -23,8 +23,6 @@ UNAVAILABLE = "unavailable at this venue"
 
 
 LONG_ACCOUNTS_MAX_AGE = 30 * MINUTE
-MIN_COVERAGE_PCT = 95.0
-"""The share of the last 24 hours that must be covered for sums of liquidations."""
 
 
 class FreshnessLimits(NamedTuple):
@@ -33,7 +31,9 @@ class FreshnessLimits(NamedTuple):
     perpetuals: int
     long_accounts: int = LONG_ACCOUNTS_MAX_AGE
     liquidations: int = 90 * SECOND
-    min_coverage_pct: float = MIN_COVERAGE_PCT
+    min_coverage_pct: float = 95.0
+    """The share of the last 24 hours that must be covered for sums of liquidations."""
+
     primary: str = BYBIT
     """The venue whose totals of liquidations and long-account shares are published. Those of
     another venue don't take their place."""

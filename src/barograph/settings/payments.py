@@ -60,6 +60,9 @@ class Payments(Group):
     feed_price_usd: Decimal = Field(
         Decimal(25), gt=0, le=100_000, description="Price of one period of Feed by x402, in USD."
     )
+    feed_period_days: int = Field(
+        30, ge=1, le=366, description="Length of one period of Feed, in days."
+    )
     stance_price_usd: Decimal = Field(
         Decimal("0.25"),
         gt=0,

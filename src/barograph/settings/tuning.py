@@ -128,6 +128,20 @@ class Tuning(Group):
         description="Start date of the paper-trading record whose age `/badge/record.svg` shows, "
         "such as `2025-01-31`. If empty, the badge says that it has not started.",
     )
+    liquidations_min_coverage_pct: float = Field(
+        95.0,
+        ge=0,
+        le=100,
+        description="Share of the last 24 hours, in percent, that must be covered for `liq24h` "
+        "to be available.",
+    )
+    stance_grace_hours: float = Field(
+        6.0,
+        ge=0,
+        le=72,
+        description="Hours that a stance stays active after the next expected publication of "
+        "its evidence.",
+    )
     treasury_url: HttpAddress = Field(
         "https://home.treasury.gov",
         description="Source of the US Treasury's daily par yields. If empty, they are not read.",

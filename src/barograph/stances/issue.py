@@ -52,10 +52,6 @@ DAYS = 60
 NO_SOURCE = NotIssuedYet("no source is configured")
 
 
-GRACE = 6 * HOUR
-"""How long a stance stays active after the next expected publication of its evidence."""
-
-
 class StanceInputs(NamedTuple):
     """The evidence of all three kinds."""
 
@@ -212,7 +208,7 @@ class StanceIssuer:
     def _apply_rule(
         self, kind: str, inputs: StanceInputs, now: int, regime: Json
     ) -> Proposal | NotIssuedYet | str:
-        today, grace = day_of(now), GRACE
+        today, grace = day_of(now), int(self._settings.stance_grace_hours * HOUR)
         if kind == funding.KIND:
             source, venue = inputs.source, inputs.venue
             proposed = funding.propose(inputs.settlements, source, now, grace, venue)

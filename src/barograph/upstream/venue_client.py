@@ -59,6 +59,7 @@ _RETRIES = Retries(attempts=4, first_backoff=0.2, failures=_KINDS)
 
 
 BREAKER_SECONDS = 5.0
+DEMO_BREAKER_SECONDS = 1.0
 """The first pause after repeated failures. It doubles with each failure, up to six times this."""
 
 
@@ -248,6 +249,7 @@ class VenueAdapter:
         self._metrics = parts.get("metrics", NO_METRICS)
         self._ping_seconds = parts.get("ping_seconds", PING_SECONDS)
         self._times = ReadingTimes(self._clock, settings.feed_max_age_seconds)
+        breaker = DEMO_BREAKER_SECONDS if settings.is_demo else BREAKER_SECONDS
         self._rest = self.client(
             self.venue.name,
             url,
@@ -258,7 +260,7 @@ class VenueAdapter:
             sleep=self._sleep,
             random=self._random,
             seconds=parts.get("seconds", REQUEST_SECONDS),
-            breaker_seconds=parts.get("breaker_seconds", BREAKER_SECONDS),
+            breaker_seconds=parts.get("breaker_seconds", breaker),
         )
 
     async def keep_up(self) -> None:

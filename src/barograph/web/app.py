@@ -19,7 +19,6 @@ from barograph.discovery.endpoints import Descriptions, descriptions, discovery_
 from barograph.discovery.files import INDEX_PATH
 from barograph.entitlements.feed_access import FeedAccess, WalletIdentity
 from barograph.entitlements.purchases import (
-    PERIOD_DAYS,
     FeedGrants,
     Offer,
     PaidAccess,
@@ -77,7 +76,7 @@ from barograph.markets.samples import SERIES_FOLDER
 from barograph.markets.series import SeriesReader
 from barograph.markets.store import HOUR_DAYS, LIQUIDATION_DAYS, MINUTE_DAYS
 from barograph.markets.venues import source_of
-from barograph.markets.view import MIN_COVERAGE_PCT, feeds_of
+from barograph.markets.view import feeds_of
 from barograph.material_change.endpoints import LatestPair, material_change_routes
 from barograph.mcp.calls import ToolCalls, tool_reads
 from barograph.mcp.endpoints import mcp_before_routing, mcp_endpoint, mcp_routes
@@ -421,7 +420,7 @@ class _Subscribers:
             return (board.latest(REVEALS) or NOT_ANNOUNCED).sentence
 
         self.entitlements = Entitlements(database, clock)
-        self.grants = FeedGrants(self.entitlements, clock)
+        self.grants = FeedGrants(self.entitlements, clock, settings.feed_period_days)
         if facilitator is None:
             self.entry = FeedEntry(settings.base_url, terms=terms)
             self.feed = FeedAccess(provider, self.entitlements, self.entry)
@@ -522,12 +521,14 @@ def _page_routers(parts: _Parts) -> list[Router]:
         signals=public.signals,
         briefs=public.briefs,
         status=public.status,
-        series=SeriesReader(database, clock, MIN_COVERAGE_PCT, settings.venue_names[0]),
+        series=SeriesReader(
+            database, clock, settings.liquidations_min_coverage_pct, settings.venue_names[0]
+        ),
         render_queue=parts.render_queue,
     )
     terms = Terms(
         feed_price=settings.feed_price_usd,
-        feed_period_days=PERIOD_DAYS,
+        feed_period_days=settings.feed_period_days,
         stance_price=settings.stance_price_usd,
         takes_payments=callers.facilitator is not None,
         contact=settings.sales_contact,
