@@ -226,7 +226,8 @@ def _moved_routes(router: PageRouter, site: Site) -> None:
     @router.get(f"{DATA_FOLDER}{LIQUIDATIONS}.json")
     @router.get(f"{DATA_FOLDER}{LIQUIDATIONS}.csv")
     async def read_liquidations(request: Request) -> Response:
-        return series(request, LIQUIDATIONS, days_from_query(request.query_params))
+        days = days_from_query(request.query_params)
+        return series(request, LIQUIDATIONS, days, venue=site.series.venue)
 
     @router.get(f"{DATA_FOLDER}{{symbol}}/{{measure}}.json")
     @router.get(f"{DATA_FOLDER}{{symbol}}/{{measure}}.csv")
