@@ -94,6 +94,7 @@ class TokenVerifier:
             key = await self._keys.find(kid, _made_by(claims, self._clock()))
             if signed.protected["alg"] == "EdDSA":  # the older name, about which joserfc warns
                 signed.protected["alg"] = "Ed25519"
+            # joserfc refuses an algorithm that is not the one of the key.
             if not jws.validate_compact(signed, key, registry=_REGISTRY):
                 raise IdentityRefused("the token's signature is wrong")
             self._claims.validate(claims)
