@@ -32,6 +32,7 @@ def published_server(folder: Path, *, workers: int = 2, **environment: str) -> I
         "BAROGRAPH_DATA": str(data),
         "BAROGRAPH_PORT": str(port),
         "BAROGRAPH_WORKERS": str(workers),
+        "BAROGRAPH_ACCEPT_TERMS": "bybit",
         **LASTING,
         **environment,
     }

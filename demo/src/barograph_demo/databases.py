@@ -115,4 +115,6 @@ def _drop_schema(url: str, schema: str) -> None:
     run_once(url, lambda database: database.write(lambda tx: tx.script("".join(drops))))
 
 
-_CREATE = r"^CREATE (?:OR REPLACE )?(TABLE|FUNCTION) (?:public\.)?(\w+)"
+_CREATE = (
+    r"^(?:CREATE (?:OR REPLACE )?|ALTER )(TABLE|FUNCTION) (?:public\.)?(?:\w+ RENAME TO )?(\w+)"
+)
