@@ -69,7 +69,7 @@ CONTENT = {
     "signals": {"tbody tr th a": 8, "tbody tr strong": 8},
     "signal": {"#current dd.big": 4, ".lanes tbody tr": 3, "#recorded .events strong": 3},
     "accuracy": {".headline": 3, "#limits": 1},
-    "record": {".columns article": 3, "details > summary": 8, "#without-script": 1},
+    "record": {".columns article": 3, "details > summary": 4, "#yourself": 1},
     "record-of-a-kind": {"tbody td.digest": 50},
     "developers": {".group > summary": 10, "#limits": 1, "pre code": 5},
     "docs": {".banner a": 1},

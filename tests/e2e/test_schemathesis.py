@@ -33,7 +33,7 @@ OPEN = {
     "BAROGRAPH_X402_FACILITATOR_URL": NOBODY,
     "BAROGRAPH_X402_ASSET": "0x" + "a5" * 20,
     "BAROGRAPH_X402_PAY_TO": "0x" + "be" * 20,
-    "BAROGRAPH_ACCEPT_TERMS": "selling",
+    "BAROGRAPH_ACCEPT_TERMS": "bybit,selling",
 }
 """Registrations are taken and payments are asked for; nothing of either goes out."""
 
