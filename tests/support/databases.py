@@ -29,7 +29,7 @@ KEPT = 40
 
 
 class DatabaseDouble:
-    """Another database, of which a test replaces what it needs."""
+    """Passes every call on to another database; a test overrides the calls that it needs."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
