@@ -1,6 +1,8 @@
 """What all tests share."""
 
+import asyncio
 import gc
+import inspect
 import signal
 from collections.abc import Iterator
 
@@ -36,6 +38,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = [each for each in items if each.get_closest_marker("not_on_servers") is not None]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [each for each in items if each not in left_out]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run an `async def` test: on the loop of its `runner`, if it uses one, or else on a new one."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = inspect.signature(pyfuncitem.obj).parameters
+    test = pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names})
+    runner = pyfuncitem.funcargs.get("runner")
+    if isinstance(runner, asyncio.Runner):
+        runner.run(test)
+    else:
+        asyncio.run(test)
+    return True
 
 
 @pytest.fixture(scope="session", autouse=True)
