@@ -126,8 +126,8 @@ async def assess(
         # In a thread, because years of versions take a while.
         kinds=tuple(
             [
-                await asyncio.to_thread(kind_accuracy, kind, each, points, as_of, private)
-                for kind, (each, private) in cases.items()
+                await asyncio.to_thread(kind_accuracy, kind, of_kind, points, as_of, private)
+                for kind, (of_kind, private) in cases.items()
             ]
         ),
         venue=venue,
@@ -151,7 +151,7 @@ async def _cases(
     after = 0
     while page := await history.versions_issued(kind, [(defined_at, FOREVER)], after, VERSIONS):
         versions, after = versions + page, page[-1].sequence
-    withdrawn = {each.version_sequence: each.at for each in await history.events(kind)}
+    withdrawn = {event.version_sequence: event.at for event in await history.events(kind)}
     following = {version.sequence - 1: version.issued_at for version in versions}
     public = {version.sequence: revealed_at(version.issued_at, announced) for version in versions}
     cases = [

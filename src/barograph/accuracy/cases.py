@@ -222,7 +222,7 @@ def _finding(metric: str, label: str, followed: Distribution, *baselines: Distri
 
 def headline(measured: Iterable[Measured], versions: int) -> str:
     """What the figures of a kind show, in one or two sentences."""
-    tests = [each for each in measured if is_tested(each)]
+    tests = [row for row in measured if is_tested(row)]
     enough = [test for test in tests if test.finding != "too-few"]
     found = [each for each in enough if each.finding != "none"]
     if not versions:

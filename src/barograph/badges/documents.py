@@ -146,13 +146,13 @@ def accuracy(kind: str, known: Accuracy | None, now: int) -> TimedContent:
 
 def _finding(tested: Sequence[Measured]) -> str:
     """The first finding, or that there is none."""
-    found = [each for each in tested if each.finding in {"higher", "lower"}]
+    found = [row for row in tested if row.finding in {"higher", "lower"}]
     if found:
         first = found[0]
         span = re.sub(r"(?<=\d)(?=\D)", " ", first.horizon)
         more = f" +{len(found) - 1}" if len(found) > 1 else ""
         return f"{first.finding} after {first.label} ({span}){more}"
-    cases = max((each.fewest for each in tested), default=0)
+    cases = max((row.fewest for row in tested), default=0)
     return "no skill shown" if cases >= FEWEST else f"too few cases ({cases} of {FEWEST})"
 
 

@@ -295,7 +295,9 @@ class Judge:
             in_use = None if is_known else VenueInUse(found.venue, at)
             return Conclusion(found, signals, briefs, in_use)
         left = dict.fromkeys(switch.before for switch in switches if switch.before != found.venue)
-        published = [each for venue in left for each in self._markets[venue].publications(at)]
+        published = [
+            publication for venue in left for publication in self._markets[venue].publications(at)
+        ]
         found = found._replace(publications=[*published, *found.publications])
         newest = switches[-1]
         in_use = VenueInUse(found.venue, newest.at, newest.before, newest.reason)

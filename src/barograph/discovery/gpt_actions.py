@@ -52,9 +52,9 @@ def _tags(paths: Schema) -> set[str]:
 
 def _operation(operation: Schema) -> Schema:
     parameters = [
-        _parameter(each)
-        for each in operation.get("parameters", ())
-        if each.get("in") in {"query", "path"}
+        _parameter(parameter)
+        for parameter in operation.get("parameters", ())
+        if parameter.get("in") in {"query", "path"}
     ]
     responses = {
         status: {"description": each["description"], "content": _content(each["content"])}

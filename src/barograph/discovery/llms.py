@@ -228,7 +228,7 @@ def _inputs(operation: Schema) -> list[str]:
 
 
 def _parameters(operation: Schema) -> list[Schema]:
-    named = [each for each in operation.get("parameters", ()) if "name" in each]
+    named = [parameter for parameter in operation.get("parameters", ()) if "name" in parameter]
     return [each for each in named if each["name"] not in _LEFT_OUT]
 
 
@@ -262,13 +262,13 @@ def _errors(operation: Schema) -> list[str]:
 def example_target(path: str, operation: Schema) -> str:
     """A path and query that can be called."""
     query: dict[str, Any] = {}
-    for each in operation.get("parameters", ()):
-        schema = each.get("schema", {})
-        value = each.get("example")
-        if each.get("in") == "path":
-            path = path.replace(f"{{{each['name']}}}", str(value or schema["enum"][0]))
-        elif each.get("in") == "query" and value is not None:
-            query[each["name"]] = value
+    for parameter in operation.get("parameters", ()):
+        schema = parameter.get("schema", {})
+        value = parameter.get("example")
+        if parameter.get("in") == "path":
+            path = path.replace(f"{{{parameter['name']}}}", str(value or schema["enum"][0]))
+        elif parameter.get("in") == "query" and value is not None:
+            query[parameter["name"]] = value
     return f"{path}?{urlencode(query)}" if query else path
 
 
@@ -413,4 +413,4 @@ def _end(base_url: str, feeds: Iterable[str]) -> str:
 - [Skill]({base_url}{SKILL_PATH}): for agents that support skills
 - [Full text]({base_url}{LLMS_FULL_PATH}): all members and subscriber endpoints
 """
-    return links + "".join(f"{each}\n" for each in feeds)
+    return links + "".join(f"{feed}\n" for feed in feeds)

@@ -85,7 +85,7 @@ class EventsAnswer(NamedTuple):
         if page.last < last:
             kept = {name: text for name, text in given.items() if name != "since"}
             following = address(self.base_url, EVENTS_PATH, {**kept, "after": str(page.last)})
-        entries = [each.body.encode() for each in page.events]
+        entries = [event.body.encode() for event in page.events]
         body = head.encode("events", entries, following, {"last_id": newest})
         return Document(body, compress=True)
 
@@ -185,7 +185,7 @@ def symbol_resolver(board: Board, listed: Callable[[str], str | None]) -> Resolv
         found = listed(text)
         if found is None:
             found = text.upper()
-            if not any(found in each.symbols for each in recent_events(board)):
+            if not any(found in event.symbols for event in recent_events(board)):
                 raise NotFound(UNKNOWN_SYMBOL)
         return found
 

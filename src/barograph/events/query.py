@@ -79,7 +79,7 @@ def event_id(name: str, text: str) -> int:
 
 def page_of(events: Iterable[Event], wanted: EventFilter, after: int, limit: int) -> EventPage:
     """The first matching events after an id."""
-    later = [each for each in events if each.id > after]
+    later = [event for event in events if event.id > after]
     found = [each for each in later if wanted.matches(each)]
     if len(found) > limit:
         return EventPage(found[:limit], found[limit - 1].id)

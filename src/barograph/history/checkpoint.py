@@ -140,9 +140,9 @@ def open_by_any(note: str, name: str, public_keys: Iterable[bytes]) -> Checkpoin
         CheckpointRefused: it is malformed, of another log, or not signed by any of them.
     """
     refused = CheckpointRefused("there is no key that could have signed this checkpoint")
-    for each in public_keys:
+    for key in public_keys:
         try:
-            return open_checkpoint(note, Key(name, LOG_KEY, each))
+            return open_checkpoint(note, Key(name, LOG_KEY, key))
         except CheckpointRefused as error:
             refused = error
     raise refused

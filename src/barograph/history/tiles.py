@@ -57,4 +57,4 @@ def parse_tile(path: str) -> Tile | None:
 
 def entry_bundle(digests: Iterable[str]) -> bytes:
     """The entries of a bundle, each after its length."""
-    return b"".join(b"\0\x20" + bytes.fromhex(each) for each in digests)
+    return b"".join(b"\0\x20" + bytes.fromhex(digest) for digest in digests)

@@ -140,7 +140,7 @@ class DisputeTracker:
             for venue, reading in readings.items()
         }
         self._sides.see(seen["prices"], {venue: each for venue, each in closed.items() if each})
-        levels = {name: each.known(now) for name, each in self._levels.items()}
+        levels = {name: level.known(now) for name, level in self._levels.items()}
         for venue in readings:
             self._judge(venue, "price", _price_finding(venue, seen, levels), now)
             self._judge(venue, "open-interest", _open_interest_finding(venue, seen, levels), now)
@@ -192,18 +192,18 @@ def _seen(readings: Mapping[str, Perpetuals]) -> dict[str, ByVenue]:
     seen: dict[str, ByVenue] = {name: {venue: {} for venue in readings} for name in _MEASURES}
     for venue, reading in readings.items():
         oldest = reading.as_of - OPEN_INTEREST_AGE
-        for each in reversed(reading.contracts):  # the first contract of an asset counts
-            asset, price = each.asset, log(each.mark / each.multiplier)
+        for contract in reversed(reading.contracts):  # the first contract of an asset counts
+            asset, price = contract.asset, log(contract.mark / contract.multiplier)
             seen["prices"][venue][asset] = price
-            seen["intervals"][venue][asset] = log(each.funding_interval_hours)
-            if each.multiplier > 1:
+            seen["intervals"][venue][asset] = log(contract.funding_interval_hours)
+            if contract.multiplier > 1:
                 seen["multiplied"][venue][asset] = price
-            rate = each.funding_8h_pct
+            rate = contract.funding_8h_pct
             if abs(rate) >= SMALLEST_RATE_PCT:
                 seen["funding"][venue][asset], seen["scale"][venue][asset] = rate, log(abs(rate))
-            coins, at = each.open_interest_coins, each.open_interest_at
+            coins, at = contract.open_interest_coins, contract.open_interest_at
             if coins is not None and coins > 0 and (at is None or at >= oldest):
-                seen["open_interest"][venue][asset] = log(coins * each.multiplier)
+                seen["open_interest"][venue][asset] = log(coins * contract.multiplier)
     return seen
 
 

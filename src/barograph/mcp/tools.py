@@ -89,7 +89,9 @@ class Tool(NamedTuple):
         """The schema of the arguments, which are all optional."""
         return {
             "type": "object",
-            "properties": {name: _published(each) for name, each in self.parameters.items()},
+            "properties": {
+                name: _published(parameter) for name, parameter in self.parameters.items()
+            },
             "additionalProperties": False,
         }
 

@@ -199,7 +199,7 @@ class MustSet(Group):
     def _history_has_its_own_place(self) -> Self:
         history, others = self.history_address, (self.database_path, self.limits_path)
         if isinstance(history, Path):
-            taken = history.resolve() in {each.resolve() for each in others}
+            taken = history.resolve() in {other.resolve() for other in others}
         else:
             taken = is_same_database(self.database_url.get_secret_value(), history)
         if taken:

@@ -100,12 +100,12 @@ def _decide(found: str, share_pct: float, coverage: str) -> Decision:
 def _evidence(week: Sequence[EtfDay], coverage: str, previous: str | None) -> LegEvidence:
     return LegEvidence(
         # A day can name several publishers; each is named once.
-        source="; ".join(sorted({name for each in week for name in each.source.split("; ")})),
-        observed_at=iso_timestamp(max(each.observed_at for each in week)),
+        source="; ".join(sorted({name for day in week for name in day.source.split("; ")})),
+        observed_at=iso_timestamp(max(day.observed_at for day in week)),
         inputs={
             "coverage": coverage,
             "previous_regime": previous,
-            "days": [_day(each) for each in week],
+            "days": [_day(day) for day in week],
         },
     )
 

@@ -144,7 +144,7 @@ def incident_routes(
     async def incidents(request: Request) -> Response:
         given = given_parameters(request.query_params, _PARAMETERS, [venue])
         checks = status.status(board, board.clock()).checks
-        one_of(given, "check", [API, *(each.name for each in checks)], API)
+        one_of(given, "check", [API, *(check.name for check in checks)], API)
         key = (INCIDENTS_PATH, tuple(sorted(given.items())))
         return await reads.respond(request, key, lambda: page(given))
 

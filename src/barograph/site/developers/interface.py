@@ -144,19 +144,19 @@ def _credentials(operation: Schema, schemes: Mapping[str, Schema]) -> Iterator[s
 
 
 def _parameters(operation: Schema, schemas: Schema) -> Iterator[Parameter]:
-    for each in operation.get("parameters", ()):
-        if "$ref" in each:
+    for parameter in operation.get("parameters", ()):
+        if "$ref" in parameter:
             continue  # `If-None-Match`, which the page describes once
-        schema = each["schema"]
+        schema = parameter["schema"]
         default = schema.get("default")
         yield Parameter(
-            name=each["name"],
-            place=each["in"],
+            name=parameter["name"],
+            place=parameter["in"],
             kind=type_of(schema, schemas),
-            is_required=each.get("required", False),
+            is_required=parameter.get("required", False),
             default=None if default is None else str(default),
             limits=", ".join(_limits(schema)),
-            text=marked(each["description"]),
+            text=marked(parameter["description"]),
         )
 
 
