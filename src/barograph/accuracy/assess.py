@@ -91,8 +91,8 @@ async def publish_accuracy(
     wanted = now // HOUR * HOUR, announced[-1].at, digest(defined.body)
     if newest and (newest.as_of, newest.announced_at, newest.definition_digest) == wanted:
         return
-    found = await assess(settings, database, history, announced, defined, now=now)
-    await database.write(lambda tx: publish(tx, [Publication.of(ACCURACY, found)]))
+    accuracy = await assess(settings, database, history, announced, defined, now=now)
+    await database.write(lambda tx: publish(tx, [Publication.of(ACCURACY, accuracy)]))
 
 
 async def assess(
@@ -112,7 +112,7 @@ async def assess(
     known = {
         metric: await _read(settings, database, *where, now) for metric, where in addresses.items()
     }
-    points = {metric: found for metric, (found, _) in known.items()}
+    points = {metric: series for metric, (series, _) in known.items()}
     venue = settings.venue_names[0]
     sources = {source_of(venue, settings.exchange_source)}
     sources = sources.union(*(of_series for _, of_series in known.values()))

@@ -85,14 +85,14 @@ def _content(content: Schema) -> Schema:
 
 def _used(paths: Schema, schemas: Schema) -> list[str]:
     """The names of the schemas that the paths reference, directly or indirectly."""
-    found: set[str] = set()
+    names: set[str] = set()
     waiting = list(_references(paths))
     while waiting:
         name = waiting.pop()
-        if name not in found:
-            found.add(name)
+        if name not in names:
+            names.add(name)
             waiting += _references(schemas[name])
-    return sorted(found)
+    return sorted(names)
 
 
 def _references(part: object) -> Iterator[str]:

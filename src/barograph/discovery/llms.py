@@ -138,10 +138,10 @@ def _base_url(schema: Schema) -> str:
 
 
 def _links(schema: Schema, tag: str) -> str:
-    found = list(_operations(schema, tag))
+    operations = list(_operations(schema, tag))
     entries = [
-        _link(path, method, operation, _base_url(schema)) + _twins(operation, found)
-        for path, method, operation in found
+        _link(path, method, operation, _base_url(schema)) + _twins(operation, operations)
+        for path, method, operation in operations
         if operation["operationId"] not in _TWINS
         and not operation["operationId"].endswith(TABLE)
         # Of a badge only the image: the beginning says how to get its JSON version.
@@ -155,10 +155,10 @@ def _heading(tag: str) -> str:
 
 
 def _feeds(schema: Schema) -> Iterator[str]:
-    found = list(_operations(schema, DESCRIPTIONS))
-    for path, method, operation in found:
+    operations = list(_operations(schema, DESCRIPTIONS))
+    for path, method, operation in operations:
         if operation["operationId"].endswith("Atom"):
-            yield _link(path, method, operation, _base_url(schema)) + _twins(operation, found)
+            yield _link(path, method, operation, _base_url(schema)) + _twins(operation, operations)
 
 
 def _link(path: str, method: str, operation: Schema, base_url: str) -> str:
@@ -208,10 +208,10 @@ def _operations(schema: Schema, tag: str) -> Iterator[tuple[str, str, Schema]]:
                 yield path, method.upper(), {**operation, "parameters": _parameters(operation)}
 
 
-def _twins(operation: Schema, found: Sequence[tuple[str, str, Schema]]) -> str:
+def _twins(operation: Schema, operations: Sequence[tuple[str, str, Schema]]) -> str:
     return "".join(
         f" Also `{path}`: {twin['summary']}."
-        for path, _, twin in found
+        for path, _, twin in operations
         if twin["operationId"] == f"{operation['operationId']}{TABLE}"
         or _TWINS.get(twin["operationId"]) == operation["operationId"]
     )

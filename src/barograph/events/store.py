@@ -48,8 +48,8 @@ async def remove_text(tx: Transaction, text_digest: str, why: str) -> bool:
 
     Its digest stays in the log.
     """
-    found = await tx.fetch(_TYPE, text_digest)
-    if not found or found[0][0] in NEVER_REMOVED:
+    rows = await tx.fetch(_TYPE, text_digest)
+    if not rows or rows[0][0] in NEVER_REMOVED:
         return False
     await tx.execute(_REMOVE, text_digest, why)
     await _publish_newest(tx)

@@ -68,8 +68,8 @@ async def wrong_guards(database: Database, schema: str = HISTORY) -> list[str]:
 
     An added trigger can undo what the others protect.
     """
-    found, shipped = await _guards(database), packaged_guards(database.engine, schema).items()
-    return sorted({name for name, _ in _on_one_line(found) ^ _on_one_line(shipped)})
+    present, shipped = await _guards(database), packaged_guards(database.engine, schema).items()
+    return sorted({name for name, _ in _on_one_line(present) ^ _on_one_line(shipped)})
 
 
 async def _guards(database: Database) -> list[Row]:

@@ -42,10 +42,10 @@ class Tile(NamedTuple):
 
 def parse_tile(path: str) -> Tile | None:
     """Read the path below `tile/`; None unless it is written as `Tile.path` writes it."""
-    found = _TILE.fullmatch(path)
-    if found is None:
+    match = _TILE.fullmatch(path)
+    if match is None:
         return None
-    level, number, width = found.groups()
+    level, number, width = match.groups()
     tile = Tile(
         None if level == "entries" else int(level),
         int(number.replace("x", "").replace("/", "")),

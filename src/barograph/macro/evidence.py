@@ -124,12 +124,12 @@ def flow_week(evidence: MacroEvidence) -> FlowWeek | None:
 
 def flow_regime(series: EtfSeries) -> FlowRegime:
     """The regime after all known days."""
-    found: FlowRegime = "mixed"
+    regime: FlowRegime = "mixed"
     for end in range(FLOW_DAYS, len(series.days) + 1):
         week = complete_week(series, end)
         if week is not None:
-            found = next_flow_regime(week, found)
-    return found
+            regime = next_flow_regime(week, regime)
+    return regime
 
 
 def next_flow_regime(week: FlowWeek, previous: str | None) -> FlowRegime:

@@ -184,7 +184,7 @@ def cross_market(facts: Mapping[str, VenueFacts], limits: FreshnessLimits, now: 
             for asset in {contract.asset for contract in fact.reading.contracts}:
                 listed[asset].append(absent)
     wrong = _wrong_prices(listed.values())
-    coins = [_coin(asset, [*found, *unread], wrong) for asset, found in listed.items()]
+    coins = [_coin(asset, [*entries, *unread], wrong) for asset, entries in listed.items()]
     coins.sort(key=lambda each: (each.asset not in MAJORS, -_known_interest(each), each.asset))
     return CrossMarket(now, limits, facts, fresh, {coin.asset: coin for coin in coins})
 
@@ -213,7 +213,7 @@ def _entries(
             facts.venue.name,
             "ok" if why is None else "disputed",
             why,
-            contract,
+            perpetual,
             reading.as_of,
             perpetual.mark / perpetual.multiplier,
             perpetual.open_interest_usd,

@@ -275,10 +275,10 @@ def is_same_database(first: str, second: str) -> bool:
 
 
 def _database_place(url: str) -> tuple[str, str]:
-    found = _POSTGRESQL_ADDRESS.fullmatch(url)
-    if found is None:
+    match = _POSTGRESQL_ADDRESS.fullmatch(url)
+    if match is None:
         return "", url
-    return re.sub(r":5432(?=,|$)", "", found["hosts"].lower()), found["name"]
+    return re.sub(r":5432(?=,|$)", "", match["hosts"].lower()), match["name"]
 
 
 def _parse_networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:

@@ -341,5 +341,5 @@ def _judge(method: Method, at: int, *seen: object) -> Signal:
     return _signal(method, finding, at)
 
 
-def _signal(method: Method, found: SignalResult, at: int) -> Signal:
-    return Signal(method.key, method.name, found.label, found.value, at, found.basis)
+def _signal(method: Method, result: SignalResult, at: int) -> Signal:
+    return Signal(method.key, method.name, result.label, result.value, at, result.basis)

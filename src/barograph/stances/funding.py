@@ -75,14 +75,14 @@ def _scores(settlements: Sequence[SettledFunding], rates: Sequence[float]) -> Le
         (i for i, settlement in enumerate(settlements) if settlement.at == before_at), None
     )
     before = None if until is None else _score(rates[: until + 1])
-    found: Levels = {}
+    levels: Levels = {}
     if now is not None:
-        found["score"] = now
+        levels["score"] = now
     if before is not None:
-        found["score24hAgo"] = before
+        levels["score24hAgo"] = before
     if now is not None and before is not None:
-        found["delta24h"] = round(now - before, 2)
-    return found
+        levels["delta24h"] = round(now - before, 2)
+    return levels
 
 
 def _score(rates: Sequence[float]) -> float | None:

@@ -85,16 +85,16 @@ def _known(series: Series) -> dict[str, list[RecordedFigure]]:
     common = set.intersection(*({each.day for each in series.get(name, ())} for name in NEEDED))
     if not common:
         return {}
-    found = {
+    figures = {
         name: [observation for observation in series[name] if observation.day in common]
         for name in NEEDED
     }
     for name in (SOFR, EFFR):
-        found[name] = _about(series.get(name, ()), max(common))
-    of_range = {each.day for each in found[EFFR]}
+        figures[name] = _about(series.get(name, ()), max(common))
+    of_range = {each.day for each in figures[EFFR]}
     for name in (EFFR_LOW, EFFR_HIGH):
-        found[name] = [each for each in series.get(name, ()) if each.day in of_range]
-    return found
+        figures[name] = [each for each in series.get(name, ()) if each.day in of_range]
+    return figures
 
 
 def _about(observations: Sequence[RecordedFigure], day: str) -> list[RecordedFigure]:

@@ -64,11 +64,11 @@ class RevealedReads(NamedTuple):
         await self.continuity.require(kind)
         now, announced = self.board.clock(), reveals.announced
         spans = revealed_spans(announced, now)
-        found = await self.history.versions_issued(kind, spans, after, limit + 1)
-        shown, following = found[:limit], None
+        versions = await self.history.versions_issued(kind, spans, after, limit + 1)
+        shown, following = versions[:limit], None
         # Events after versions, so that a withdrawal that is recorded in between is shown.
         events = {event.version_sequence: event for event in await self.history.events(kind)}
-        if len(found) > limit:
+        if len(versions) > limit:
             position = {"after": str(shown[-1].sequence)}
             following = address(self.base_url, f"{REVEALED_FOLDER}{kind}", {**given, **position})
         entries = [

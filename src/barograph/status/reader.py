@@ -92,8 +92,8 @@ class StatusReader:
         )
 
     def _witness_states(self, board: Board) -> dict[str, list[WitnessState]]:
-        found = board.latest(WITNESSES)
-        states = () if found is None else found.states
+        witnesses = board.latest(WITNESSES)
+        states = () if witnesses is None else witnesses.states
         return {
             name: [state for state in states if state.witness == name] for name in self._witnesses
         }

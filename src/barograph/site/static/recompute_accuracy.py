@@ -136,13 +136,13 @@ def _list_of(url: str) -> tuple[str, dict[str, str]]:
 
 def listed_entries(read: Fetch, base: str, name: str) -> dict[int, Json]:
     """The public list of digests of versions or events of a kind, by sequence."""
-    found: dict[int, Json] = {}
+    entries: dict[int, Json] = {}
     after: int | None = 0
     while after is not None:
         page = read(f"{base}/api/history/{name}?after={after}&limit=500")
-        found |= {each["sequence"]: each for each in page["entries"]}
+        entries |= {each["sequence"]: each for each in page["entries"]}
         after = page["next"]
-    return found
+    return entries
 
 
 def milliseconds(text: str) -> int:
@@ -376,18 +376,18 @@ def outcome(
     return (start[0], end[0], (end[1] / start[1] - 1) * 100) if start and end else None
 
 
-def independent(found: list[tuple[int, Outcome | None]]) -> list[tuple[int, Outcome]]:
+def independent(outcomes: list[tuple[int, Outcome | None]]) -> list[tuple[int, Outcome]]:
     """Outcomes that don't overlap, in order."""
     taken: list[tuple[int, Outcome]] = []
-    for at, each in found:
+    for at, each in outcomes:
         if each and (not taken or each[0] >= taken[-1][1][1]):
             taken.append((at, each))
     return taken
 
 
-def distribution(found: list[tuple[int, Outcome | None]]) -> Json:
+def distribution(outcomes: list[tuple[int, Outcome | None]]) -> Json:
     """Count, quantiles and the interval of the median, of outcomes that don't overlap."""
-    values = sorted(each[2] for _, each in independent(found))
+    values = sorted(each[2] for _, each in independent(outcomes))
     n, k, tail = len(values), 0, 1
     if n < 30:
         return {"count": n, "quantiles": None, "interval": None}
@@ -425,14 +425,14 @@ def rows_of(
     always = distribution([(at, after(at)) for at in regular])
     for label in LABELS:
         issued = [case["issued"] for case in cases if case["leg"]["decision"]["label"] == label]
-        found = [(at, after(at)) for at in issued]
+        outcomes = [(at, after(at)) for at in issued]
         row = {
             "cases": len(issued),
-            "without_outcome": sum(each is None for _, each in found),
-            "followed": distribution(found),
+            "without_outcome": sum(each is None for _, each in outcomes),
+            "followed": distribution(outcomes),
             "unconditional": always,
             "persistence": distribution(
-                [(at, after(at, before=True)) for at, _ in independent(found)]
+                [(at, after(at, before=True)) for at, _ in independent(outcomes)]
             ),
         }
         row["finding"] = finding(metric, label, row)
@@ -493,7 +493,7 @@ def headline(rows: dict[tuple[str, str, str], Json], versions: int) -> str:
     """What the figures of a kind show, in one or two sentences."""
     tests = {key: row for key, row in rows.items() if key[0] == "btc_return" and key[2] in CLAIMS}
     enough = {key: row for key, row in tests.items() if row["finding"] != "too-few"}
-    found = {key: row for key, row in enough.items() if row["finding"] != "none"}
+    differing = {key: row for key, row in enough.items() if row["finding"] != "none"}
     if not versions:
         return "Nothing is measured yet: no version since the definition has become public."
     if not enough:
@@ -502,13 +502,13 @@ def headline(rows: dict[tuple[str, str, str], Json], versions: int) -> str:
             f"Too few cases to say anything: “constructive” and “cautious” have at most {most} of "
             "the 30 needed."
         )
-    if not found:
+    if not differing:
         return (
             f"No skill shown in the {len(enough)} of {len(tests)} comparisons that have enough "
             "cases: after a label, bitcoin moved in its direction no more than it did anyway."
         )
     texts = []
-    for (_, horizon, label), row in found.items():
+    for (_, horizon, label), row in differing.items():
         more = {"higher": "more", "lower": "less"}[row["finding"]]
         over = {"8h": "8 h", "24h": "24 h", "7d": "7 days"}[horizon]
         texts.append(
@@ -516,7 +516,7 @@ def headline(rows: dict[tuple[str, str, str], Json], versions: int) -> str:
             f"before (median {row['followed']['quantiles'][2]:+.2f} %, n = "
             f"{row['followed']['count']})."
         )
-    others = len(enough) - len(found)
+    others = len(enough) - len(differing)
     if others:
         texts.append(f"{others} other comparison{'s' * (others != 1)} showed no skill.")
     return " ".join([*texts, CAUTION])
@@ -562,8 +562,8 @@ def addresses(published: Json, home: str, start: int) -> tuple[dict[str, str], i
 def read_series(read: Fetch, metric: str, address: str) -> list[Point]:
     """The published series of a metric."""
     member = "rate_8h" if metric == "funding" else "value"
-    found = pages(read, f"{address}&limit=5000", "points")
-    return [(milliseconds(each["at"]), each[member]) for each in found if each[member] is not None]
+    points = pages(read, f"{address}&limit=5000", "points")
+    return [(milliseconds(each["at"]), each[member]) for each in points if each[member] is not None]
 
 
 def check_older_prices(read: Fetch, address: str, start: int, kept: int) -> None:
