@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator
 from datetime import datetime
 from email.utils import parsedate_to_datetime
+from itertools import cycle, product
 from pathlib import Path
 from typing import Any, NamedTuple, Self, cast
 
@@ -260,11 +261,20 @@ DISTORTIONS = {
 }
 
 
-def test_a_distortion_is_named_within_ten_minutes_of_the_market(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "cases",
+    [
+        pytest.param(list(zip(cycle(NAMES), DISTORTIONS, strict=False)), id="each once"),
+        pytest.param(list(product(NAMES, DISTORTIONS)), id="at each venue", marks=pytest.mark.long),
+    ],
+)
+def test_a_distortion_is_named_within_ten_minutes_of_the_market(
+    tmp_path: Path, cases: list[tuple[str, str]]
+) -> None:
     async def work() -> dict[tuple[str, str], str]:
         found = {}
         async with running_venues(tmp_path, 8) as stack:
-            for venue, fault in ((v, f) for f in DISTORTIONS for v in NAMES):
+            for venue, fault in cases:
                 await stack.restart()  # nothing is disputed, and levels are new
                 for _ in range(12):
                     await stack.minute()
