@@ -117,24 +117,27 @@ def fields_page() -> str:
 
 def outcomes_page() -> str:
     """What happens when something goes wrong, by topic, as the tests show it."""
-    causes: dict[tuple[str, str], list[str]] = {}
+    rows: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
     for path in sorted(ROOT.glob("tests/**/test_*.py")):
         for when, then, test in _outcomes(path):
-            causes.setdefault((then, test), []).append(when)
-    rows = sorted(("<br>".join(whens), then, test) for (then, test), whens in causes.items())
+            whens, tests = rows.setdefault((_topic(when), then), ([], []))
+            whens.append(when)
+            tests.append(f"`{test}`")
     lines = [
         "# What happens when",
         "",
         (
-            "What the service does when something fails. Each row comes from the test that proves "
+            "What the service does when something fails. Each row comes from the tests that prove "
             "it. [Security](security.md) has the rows about attacks."
         ),
     ]
     for topic in TOPICS:
         lines += ["", f"## {topic}", "", "| When | Then | Shown by |", "|---|---|---|"]
-        lines += [
-            f"| {when} | {then} | `{test}` |" for when, then, test in rows if _topic(when) == topic
-        ]
+        lines += sorted(
+            f"| {'<br>'.join(whens)} | {then} | {'<br>'.join(dict.fromkeys(tests))} |"
+            for (of, then), (whens, tests) in rows.items()
+            if of == topic
+        )
     return "\n".join([*lines, ""])
 
 
@@ -159,7 +162,7 @@ def _topic(when: str) -> str:
 def _outcomes(path: Path) -> Iterator[tuple[str, str, str]]:
     """The `outcome(when, then)` marks of a test file, on functions and parameters."""
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             for decorator in node.decorator_list:
                 for call in ast.walk(decorator):
                     if _is_outcome(call):
