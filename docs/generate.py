@@ -73,10 +73,10 @@ TOPICS = {
     "Payments": "payment|paid|payer|wallet|facilitator|buyer|feed (period|entitlement)|of feed",
     "Identity": "identity provider|token|openid",
     "MCP": "mcp",
-    "Stances and their history": r"\bstance|histor|checkpoint",
+    "Stances and their history": r"\bstance|histor|checkpoint|witness|restore|logging|\blogs\b",
     "Daily figures": "daily figure|fund flows|etf issuer|publisher",
     "Signals, briefs, badges and guides": "signal|brief|badge|guide",
-    "Exchange and collector": "exchange|collector|contract|liquidation|reading|feed|upstream",
+    "Exchange and collector": "exchange|collector|contract|liquidation|reading|feed|venue",
     "API keys and mail": r"\bkey\b|pepper|mail",
     "Requests and limits": "request|client|quer|connection|rate-limit|renders|web page",
     "Processes and files": "",
@@ -134,7 +134,7 @@ def outcomes_page() -> str:
     for topic in TOPICS:
         lines += ["", f"## {topic}", "", "| When | Then | Shown by |", "|---|---|---|"]
         lines += sorted(
-            f"| {'<br>'.join(whens)} | {then} | {'<br>'.join(dict.fromkeys(tests))} |"
+            f"| {_lines(whens)} | {then} | {_lines(tests)} |"
             for (of, then), (whens, tests) in rows.items()
             if of == topic
         )
@@ -153,6 +153,10 @@ def _meanings(*models: type[BaseModel]) -> Iterator[str]:
         for name, field in model.model_fields.items():
             if field.description and not NOT_NUMBERS.fullmatch(name):
                 yield f"| `{name}` | {field.description} |"
+
+
+def _lines(texts: list[str]) -> str:
+    return "<br>".join(dict.fromkeys(texts))
 
 
 def _topic(when: str) -> str:

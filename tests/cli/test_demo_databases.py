@@ -163,7 +163,7 @@ def test_fresh_demo_refuses_the_databases_of_a_running_demo(
 
 
 @pytest.mark.outcome(
-    "The two PostgreSQL URLs name one database in two ways, or are swapped",
+    "The two PostgreSQL URLs name one database, even in two ways, or are swapped",
     "Every process and `barograph db upgrade` refuse with exit code 3 and change nothing.",
 )
 def test_urls_of_one_database_or_swapped_ones_are_refused(

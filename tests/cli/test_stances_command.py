@@ -225,7 +225,7 @@ class Slowly(io.BytesIO):
 
 @pytest.mark.outcome(
     "Two operators revise the same stance at once",
-    "The first revision is recorded. The second operator gets an error and records nothing.",
+    "The second gets an error and records nothing.",
 )
 def test_stance_that_changed_before_confirmation_is_not_withdrawn(operator: Operator) -> None:
     operator.record()

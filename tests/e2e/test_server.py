@@ -199,8 +199,7 @@ def _two_others(web: Web, before: set[int]) -> bool | None:
 @pytest.mark.thorough
 @pytest.mark.outcome(
     "Payments are configured, but `selling` is not confirmed",
-    "Nothing is for sale, and the paid endpoints return `not_found`. `/api/status` and the log say "
-    "why.",
+    "Nothing is for sale: paid endpoints return `not_found`. `/api/status` and the log say why.",
 )
 def test_nothing_is_sold_before_selling_is_confirmed(tmp_path: Path) -> None:
     port, log = unused_port(), tmp_path / "log"

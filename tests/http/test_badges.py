@@ -313,7 +313,7 @@ def test_the_given_since_date_counts(badges: Badges, since: str, message: str, f
 
 @pytest.mark.outcome(
     "A badge's `sinceDate` is invalid",
-    "The badge says `invalid sinceDate` with status 200 and doesn't echo the input.",
+    "The badge says so with status 200, without the input.",
 )
 @pytest.mark.parametrize("text", ["zebra", "2025-99-77", "%22zebra%22", "&zebra=1&sinceDate=x"])
 def test_invalid_since_date_is_not_echoed(badges: Badges, text: str) -> None:

@@ -117,8 +117,7 @@ def measured(at: int, contract: str = "BTCUSDT") -> ReadingRow:
 
 @pytest.mark.outcome(
     "A new instance starts",
-    "The collector back-fills 30 days from the exchange's own history, BTC, ETH and SOL first, "
-    "and marks them as back-filled.",
+    "The collector back-fills 30 days, BTC, ETH and SOL first, and marks them as back-filled.",
 )
 def test_a_new_record_gets_thirty_days_of_every_contract_the_majors_first(record: Record) -> None:
     history = ScriptedHistory()

@@ -224,7 +224,7 @@ def test_a_proof_that_is_over_is_not_even_verified(counter: Counter) -> None:
 
 @pytest.mark.outcome(
     "The service can't produce the body that a payment is for",
-    "Nothing is charged, and the client may send the proof again.",
+    "Nothing is charged, and the same proof works later.",
 )
 def test_nothing_is_charged_if_the_body_cannot_be_produced(counter: Counter) -> None:
     counter.cannot_make = LookupError("expired stance")

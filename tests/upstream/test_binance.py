@@ -207,8 +207,8 @@ def test_an_empty_truncated_or_old_reply_is_no_reading(endpoint: str, reply: Any
 
 
 @pytest.mark.outcome(
-    "Binance changes the funding interval of a contract",
-    "The reading leaves the contract out until the new interval is read, within about a minute.",
+    "An exchange changes the funding interval of a contract",
+    "The rate per 8 hours goes on, or the contract is left out until the new interval is known.",
 )
 def test_a_changed_interval_is_never_published_with_the_old_one() -> None:
     venue = Venue()
