@@ -119,8 +119,7 @@ def test_every_line_of_a_healthy_instance_is_ok(tmp_path: Path) -> None:
 
 @pytest.mark.outcome(
     "The terms of a source are not confirmed",
-    "`doctor` notes it and reads nothing from the source, but still says whether a connection "
-    "opens.",
+    "`doctor` notes it, and only opens a connection.",
 )
 def test_sources_without_confirmed_terms_are_noted_and_not_read(tmp_path: Path) -> None:
     async def work(live: Live) -> tuple[list[Diagnosis], Diagnosis]:

@@ -197,7 +197,7 @@ def test_a_record_is_compared_with_what_was_published(operator: Operator) -> Non
 
 @pytest.mark.outcome(
     "The history was replaced by an older copy or a new file",
-    "`stances verify` names the published version or event that is missing.",
+    "`stances verify` names what is changed or missing.",
 )
 @pytest.mark.parametrize(("record", "sequence"), [("version", 2), ("event", 1)])
 def test_older_copy_in_place_of_the_history_is_reported(

@@ -942,7 +942,7 @@ def test_proof_with_a_nul_in_its_network_is_refused_like_any_other_network(shop:
 
 @pytest.mark.outcome(
     "A payer sends a charged proof again while the history is unavailable",
-    "503 says that the payment was charged. The same proof gets the stance later.",
+    "503 says that it was charged. The same proof gets the stance later.",
 )
 def test_charged_proof_is_told_so_while_its_stance_cannot_be_read(
     shop: Shop, pair: tuple[Version, Version]

@@ -207,7 +207,7 @@ def test_page_and_status_expect_the_first_etf_stance_at_the_same_minute(site: Si
 
 @pytest.mark.outcome(
     "Stored signals are unreadable while a visitor reads the signal pages",
-    "The pages show the current labels from memory and say that history is unavailable.",
+    "The pages show current labels from memory and say that history is unavailable.",
 )
 def test_signals_are_shown_while_their_history_is_unreadable(site: SiteService) -> None:
     site.rename("signal_changes", "away")

@@ -453,7 +453,7 @@ def test_nothing_moves_that_the_journal_could_not_note_before(
 
 @pytest.mark.outcome(
     "The database rejects writes after the facilitator settled a payment",
-    "The service retries for several seconds, then grants and delivers what was paid for.",
+    "The service retries, then grants and delivers what was paid for.",
 )
 @pytest.mark.parametrize("failures", [1, len(RETRY_PAUSES)])
 def test_payment_result_is_written_again_until_it_is_recorded(

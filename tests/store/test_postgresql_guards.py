@@ -137,7 +137,7 @@ def test_run_time_role_can_append_but_neither_change_nor_create(server: PostgreS
 
 
 @pytest.mark.outcome(
-    "The database lacks a migration and the service connects as a role that may not change it",
+    "The database lacks a migration, and our role may not change it",
     "The service refuses to start and says to run `barograph db upgrade` as the owner.",
 )
 def test_role_that_may_not_upgrade_is_told_to_use_the_owner(server: PostgreSQL) -> None:
@@ -153,7 +153,7 @@ def test_role_that_may_not_upgrade_is_told_to_use_the_owner(server: PostgreSQL) 
 
 @pytest.mark.outcome(
     "The two PostgreSQL URLs name one database, even in two ways, or are swapped",
-    "Every process and `barograph db upgrade` refuse with exit code 3 and change nothing.",
+    "It refuses with exit code 3 and changes nothing.",
 )
 def test_database_of_the_other_schema_is_refused(server: PostgreSQL) -> None:
     with pytest.raises(ConfigurationError, match=r"database of the service: .* two databases"):

@@ -125,10 +125,8 @@ FAULTS: Mapping[str, tuple[Change, str, str]] = {
 
 
 @pytest.mark.outcome(
-    "A venue's open interest, prices or funding rates get a wrong unit, sign or interval, "
-    "and those of other venues don't",
-    "The measure is `disputed`: totals, weights and spreads leave it out, and `/api/status` "
-    "names it.",
+    "Open interest, prices or funding of one venue contradict the other venues",
+    "The measure is `disputed`: totals leave it out, and `/api/status` names it.",
 )
 @pytest.mark.parametrize("venues", [VENUES, (BYBIT, HYPERLIQUID)])
 @pytest.mark.parametrize("fault", FAULTS)
@@ -150,8 +148,7 @@ def test_an_error_is_disputed_at_its_venue_until_it_has_been_gone_for_five_minut
 
 @pytest.mark.outcome(
     "A venue publishes liquidations with the wrong side",
-    "The measure is `disputed`: totals, weights and spreads leave it out, and `/api/status` "
-    "names it.",
+    "The measure is `disputed`: totals leave it out, and `/api/status` names it.",
 )
 @pytest.mark.parametrize("wrong", [BYBIT, BINANCE])
 def test_inverted_sides_of_liquidations_are_disputed_at_their_venue(

@@ -325,8 +325,8 @@ def test_fault_never_yields_an_empty_success_or_an_undocumented_status(
 
 
 @pytest.mark.outcome(
-    "An exchange delists a contract",
-    "It is left out, or `available: false` with null numbers, until it is listed again.",
+    "The exchange delists a contract",
+    "`available: false` with null numbers. Everything else goes on.",
 )
 def test_delisted_contract_becomes_unavailable_and_comes_back(results: dict[str, Result]) -> None:
     seen = results["delisting"].seen
@@ -373,8 +373,8 @@ def test_duplicate_batches_count_once(results: dict[str, Result]) -> None:
 
 
 @pytest.mark.outcome(
-    "The exchange has no liquidation topic for a contract",
-    "The collector leaves that contract out and watches all others. `/api/status` counts it.",
+    "The liquidation stream refuses the topic of one contract",
+    "The collector leaves that contract out and watches all others.",
 )
 def test_refused_topic_leaves_the_others_watched(results: dict[str, Result]) -> None:
     assert results["unknown-topic"].seen["state"]["liq24h"]["available"] is True
@@ -382,7 +382,7 @@ def test_refused_topic_leaves_the_others_watched(results: dict[str, Result]) -> 
 
 @pytest.mark.outcome(
     "The exchange gives contracts a class that we don't know",
-    "The collector leaves them out. `/api/status` counts them by class.",
+    "The collector leaves them out until a new version knows the class. `/api/status` names it.",
 )
 def test_contract_of_an_unknown_class_is_unavailable(results: dict[str, Result]) -> None:
     assert results["unknown-class"].seen["EURUSD"]["available"] is False

@@ -99,8 +99,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Seen
 
 
 @pytest.mark.outcome(
-    "One of several exchanges is down, too slow, blocked or throttled, or its replies are "
-    "truncated, empty or old",
+    "One of several exchanges has no fresh reading",
     "Until it recovers, its own data returns 502, and totals and weighted rates of its coins "
     "are null and name it. `/api/v1/venues` says how it fails.",
 )
@@ -118,8 +117,7 @@ def test_a_venue_without_a_reading_is_unavailable_and_named(
 
 
 @pytest.mark.outcome(
-    "An exchange is slow within its time limit, sends unknown fields, or gives contracts that we "
-    "leave out an unknown class",
+    "An exchange is slow within its time limit, or sends unknown fields or classes",
     "The numbers stay the same.",
 )
 @pytest.mark.parametrize(("venue", "fault"), [each for each in OTHERS if each[1] in HARMLESS])
