@@ -160,7 +160,7 @@ def test_a_database_without_briefs_lists_nothing(operator: Operator) -> None:
 
 @pytest.mark.outcome(
     "A `briefs` command finds no database in the data folder",
-    "It exits with 3 and creates nothing.",
+    "It exits with 3, says how to choose or create one, and creates nothing.",
 )
 @pytest.mark.parametrize("is_there", [False, True], ids=["no folder", "empty folder"])
 def test_a_folder_without_a_database_is_refused_and_nothing_is_made(

@@ -94,8 +94,8 @@ def test_only_users_with_a_confirmed_address_are_identified() -> None:
             "hang",
             "unavailable",
             marks=pytest.mark.outcome(
-                "The identity provider hangs beyond the time limit",
-                "Tokens get 503.",
+                "The identity provider hangs",
+                "Tokens get 503 within the time limit.",
             ),
         ),
         pytest.param(
@@ -103,7 +103,7 @@ def test_only_users_with_a_confirmed_address_are_identified() -> None:
             "unavailable",
             marks=pytest.mark.outcome(
                 "The identity provider redirects",
-                "Tokens get 503.",
+                "The service doesn't follow it. Tokens get 503.",
             ),
         ),
         pytest.param(
@@ -119,7 +119,7 @@ def test_only_users_with_a_confirmed_address_are_identified() -> None:
             "refused",
             marks=pytest.mark.outcome(
                 "The identity provider returns a different user from the one in the token",
-                "401.",
+                "The token is refused with 401.",
             ),
         ),
     ],
@@ -152,8 +152,9 @@ def test_a_provider_that_is_broken_from_the_start_is_unavailable(fault: str) -> 
 
 
 @pytest.mark.outcome(
-    "A Supabase project signs tokens with the legacy HS256 secret",
-    "503. The log, `/api/status` and `doctor` name the fix.",
+    "A Supabase project signs tokens with the legacy HS256 secret, so its key set is empty",
+    "Every token gets 503, including HS256 ones. The log (once), `/api/status` and `doctor` name "
+    "the cause and the fix.",
 )
 def test_a_project_with_the_legacy_secret_admits_no_caller_and_is_named(
     caplog: pytest.LogCaptureFixture,
