@@ -67,7 +67,9 @@ NUMBERS: Mapping[str, tuple[Any, ...]] = {
 }
 """Where the numbers are and whose descriptions say what they mean, by heading."""
 
-NOT_NUMBERS = re.compile("venue|symbol|contract|source|text|method|reason|state|.*_as_of")
+NOT_NUMBERS = re.compile(
+    "venue|symbol|coin|contract|source|text|method|reason|state|by|topAsset|highest|.*_as_of"
+)
 
 TOPICS = {
     "Payments": "payment|paid|payer|wallet|facilitator|buyer|feed (period|entitlement)|of feed",
