@@ -117,8 +117,8 @@ class MustSet(Group):
     )
     key_pepper: SecretStr = Field(
         SecretStr(""),
-        description="Secret for hashing API keys, 32 characters or more. If empty, a file of the "
-        "data folder.",
+        description="Secret for hashing API keys, 32 characters or more. If empty, the service "
+        "creates one in the data folder.",
     )
     history_key: SecretStr = Field(
         SecretStr(""),
