@@ -119,25 +119,23 @@ def fields_page() -> str:
 
 def outcomes_page() -> str:
     """What happens when something goes wrong, by topic, as the tests show it."""
-    rows: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
+    rows: dict[tuple[str, str], list[str]] = {}
     for path in sorted(ROOT.glob("tests/**/test_*.py")):
-        for when, then, test in _outcomes(path):
-            whens, tests = rows.setdefault((_topic(when), then), ([], []))
-            whens.append(when)
-            tests.append(f"`{test}`")
+        for when, then in _outcomes(path):
+            rows.setdefault((_topic(when), then), []).append(when)
     lines = [
         "# What happens when",
         "",
         (
-            "What the service does when something fails. Each row comes from the tests that prove "
-            "it. [Security](security.md) has the rows about attacks."
+            "What the service does when something fails. A test proves each row: search `tests/` "
+            "for its first words. [Security](security.md) has the rows about attacks."
         ),
     ]
     for topic in TOPICS:
-        lines += ["", f"## {topic}", "", "| When | Then | Shown by |", "|---|---|---|"]
+        lines += ["", f"## {topic}", "", "| When | Then |", "|---|---|"]
         lines += sorted(
-            f"| {_lines(whens)} | {then} | {_lines(tests)} |"
-            for (of, then), (whens, tests) in rows.items()
+            f"| {'<br>'.join(dict.fromkeys(whens))} | {then} |"
+            for (of, then), whens in rows.items()
             if of == topic
         )
     return "\n".join([*lines, ""])
@@ -157,15 +155,11 @@ def _meanings(*models: type[BaseModel]) -> Iterator[str]:
                 yield f"| `{name}` | {field.description} |"
 
 
-def _lines(texts: list[str]) -> str:
-    return "<br>".join(dict.fromkeys(texts))
-
-
 def _topic(when: str) -> str:
     return next(topic for topic, words in TOPICS.items() if re.search(words, when, re.IGNORECASE))
 
 
-def _outcomes(path: Path) -> Iterator[tuple[str, str, str]]:
+def _outcomes(path: Path) -> Iterator[tuple[str, str]]:
     """The `outcome(when, then)` marks of a test file, on functions and parameters."""
     function = ast.FunctionDef | ast.AsyncFunctionDef
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -174,7 +168,7 @@ def _outcomes(path: Path) -> Iterator[tuple[str, str, str]]:
                 for call in ast.walk(decorator):
                     if _is_outcome(call):
                         when, then = (ast.literal_eval(each) for each in call.args)  # type: ignore[attr-defined]
-                        yield when, then, f"{path.name}::{node.name}"
+                        yield when, then
 
 
 def _is_outcome(node: ast.AST) -> bool:
