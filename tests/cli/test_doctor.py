@@ -386,7 +386,8 @@ def lines(settings: Settings, *names: str) -> dict[str, str]:
 
 
 @pytest.mark.outcome(
-    "A database is damaged, from an older version or a demo's, or the history is missing",
+    "A database is damaged, missing, an older copy or a demo's, the signing key is another "
+    "one, or no collector leads",
     "`doctor` says what to do, and changes nothing.",
 )
 def test_a_database_that_cannot_be_served_is_named(tmp_path: Path) -> None:
@@ -413,7 +414,8 @@ def test_a_database_that_cannot_be_served_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.outcome(
-    "The signing key is another one, the history is an older copy, or no collector leads",
+    "A database is damaged, missing, an older copy or a demo's, the signing key is another "
+    "one, or no collector leads",
     "`doctor` says what to do, and changes nothing.",
 )
 def test_another_key_an_older_history_and_a_dead_collector_are_named(operator: Operator) -> None:

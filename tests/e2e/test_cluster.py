@@ -267,7 +267,7 @@ def _status(host: Host) -> dict[str, Any]:
 @pytest.mark.outcome(
     "A web host or worker can't reach the database",
     "It serves from memory until the freshness limit, then returns 502; subscribers and "
-    "payers get 503. Its `/api/status` shows the database as `down`.",
+    "payers get 503. `/api/status` shows the database as `down`.",
 )
 @pytest.mark.outcome(
     "PostgreSQL restarts, is killed or freezes",

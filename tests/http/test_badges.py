@@ -203,7 +203,7 @@ def test_badges_follow_the_data(moving_badges: Badges) -> None:
 
 @pytest.mark.outcome(
     "The market feed is stale when a badge is requested",
-    "Market badges turn grey and say so. Caches keep that for one minute.",
+    "Market badges turn grey and say so, for a minute in caches.",
 )
 @EVERY_FORM
 @pytest.mark.parametrize(("name", "label"), [("regime", "regime"), ("funding/eth", "ETH funding")])

@@ -100,8 +100,8 @@ def test_liquidations_are_told_by_side_with_what_was_watched(service: Service) -
 
 @pytest.mark.outcome(
     "An instance has tracked liquidations for less than a day",
-    "`/api/status` shows `warming_up` and until when, which is no failure. The home page has "
-    "a countdown.",
+    "`/api/status` shows `warming_up` and until when, the home page a countdown. That is no "
+    "failure.",
 )
 def test_a_countdown_takes_the_place_of_the_first_days_total(empty_service: Service) -> None:
     empty_service.judge.of("bybit").watched(START - DAY // 2, START)

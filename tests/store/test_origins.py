@@ -113,8 +113,7 @@ def opened(note: str, key: Ed25519PrivateKey, name: str = NAME) -> Checkpoint:
 @pytest.mark.parametrize("has_kept", [True, False])
 @pytest.mark.outcome(
     "A restored backup is not proven to hold everything that was signed",
-    "The log continues under another name. The last checkpoint of the old one says up to "
-    "where both are the same.",
+    "The log continues under another name, and says up to where both are the same.",
 )
 def test_restored_log_that_is_not_proven_complete_starts_a_new_origin(
     instance: Make, runner: asyncio.Runner, has_kept: bool

@@ -149,7 +149,7 @@ def test_write_that_hides_the_failure_of_a_statement_is_not_reported_as_made(
 @pytest.mark.thorough
 @pytest.mark.outcome(
     "PostgreSQL accepts connections but doesn't answer",
-    "A request fails after the time limit of one statement, whatever it waits for.",
+    "A request fails after the time limit of one statement. The reads of a page share one timeout.",
 )
 def test_caller_of_a_server_that_does_not_answer_waits_no_longer_than_for_a_statement(
     runner: asyncio.Runner,
@@ -169,8 +169,8 @@ def test_caller_of_a_server_that_does_not_answer_waits_no_longer_than_for_a_stat
 
 @pytest.mark.thorough
 @pytest.mark.outcome(
-    "PostgreSQL is frozen, and a page reads from it more than once",
-    "The reads share one timeout.",
+    "PostgreSQL accepts connections but doesn't answer",
+    "A request fails after the time limit of one statement. The reads of a page share one timeout.",
 )
 def test_reads_of_one_page_share_one_timeout(runner: asyncio.Runner) -> None:
     async def scenario(port: int) -> None:

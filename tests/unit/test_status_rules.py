@@ -169,8 +169,8 @@ KNOWN_DAYS = "days are known; the operator can add earlier days: barograph macro
 )
 @pytest.mark.outcome(
     "Fewer than 20 days of ETF figures are known",
-    "No ETF stance is issued. `/api/status` shows `warming_up`, the known days, and how to "
-    "import earlier ones.",
+    "No ETF stance. `/api/status` shows `warming_up`, the known days, and how to import "
+    "earlier ones.",
 )
 def test_a_stance_that_waits_for_a_source_or_for_more_days_is_no_failure(
     waiting: NotIssuedYet, etf: tuple[str, str]
@@ -298,8 +298,8 @@ def test_values_that_were_refused_are_counted_by_field() -> None:
 
 @pytest.mark.outcome(
     "An instance has tracked liquidations for less than a day",
-    "`/api/status` shows `warming_up` and until when, which is no failure. The home page has "
-    "a countdown.",
+    "`/api/status` shows `warming_up` and until when, the home page a countdown. That is no "
+    "failure.",
 )
 @pytest.mark.parametrize(
     ("hours", "missed", "condition", "ready_at"),

@@ -183,7 +183,7 @@ def test_a_flow_that_is_not_known_is_left_empty() -> None:
 )
 @pytest.mark.outcome(
     "A line in the operator's file of fund flows is invalid",
-    "The file is rejected. The message names the line and the error.",
+    "The file is rejected, and the invalid line is named.",
 )
 def test_a_line_that_cannot_be_used_is_named(text: str, message: str) -> None:
     whole = text if text == "" or text.startswith("date") else OPERATOR + text
