@@ -22,10 +22,9 @@ ROOT = DOCS.parent
 READING_NUMBERS = (
     "The unit, sign and interval of each number, by the documents of the API. Null means unknown; "
     "zero is a number. Times in text are UTC. A funding rate is in percent of the position's "
-    "value. If it is positive, longs pay shorts. `fundingRatePct` is per `fundingIntervalHours`, "
-    "not per day or per 8 hours. Open interest is single-sided: a long and its short count once. "
-    "`longAccountPct` counts accounts, not money, so 60 does not mean that longs are larger than "
-    "shorts. [Venues](venues.md#one-unit) says how we convert what an exchange sends."
+    "value, per `fundingIntervalHours`. Open interest is single-sided: a long and its short count "
+    "once. `longAccountPct` counts accounts, not money. [Venues](venues.md#one-unit) says how we "
+    "convert what an exchange sends."
 )
 NUMBERS: Mapping[str, tuple[Any, ...]] = {
     "Perpetual": (
