@@ -386,7 +386,7 @@ def lines(settings: Settings, *names: str) -> dict[str, str]:
 
 
 @pytest.mark.outcome(
-    "A database is damaged, missing, an older copy or a demo's, the signing key is another "
+    "A database or the history is damaged, missing, older or a demo's, the signing key is another "
     "one, or no collector leads",
     "`doctor` says what to do, and changes nothing.",
 )
@@ -414,7 +414,7 @@ def test_a_database_that_cannot_be_served_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.outcome(
-    "A database is damaged, missing, an older copy or a demo's, the signing key is another "
+    "A database or the history is damaged, missing, older or a demo's, the signing key is another "
     "one, or no collector leads",
     "`doctor` says what to do, and changes nothing.",
 )
