@@ -269,7 +269,7 @@ def test_stock_client_pays_for_a_stance_by_default_and_refuses_feed(
 
 @pytest.mark.thorough
 @pytest.mark.outcome(
-    "The newest stance has expired (demo: `demo fault stance on --kind expired`)",
+    "The newest stance has expired",
     "Nobody can buy or compare it. Feed subscribers read it with the state `expired`.",
 )
 @ON_FILES
@@ -292,8 +292,9 @@ def test_stances_expire_and_come_back_on_request(demo: Demo) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.outcome(
-    "A witness refuses a log (demo: `demo fault witness on --kind fork --path simulated-3`)",
-    "`/record` and `/api/status` say so. The other two still publish new checkpoints.",
+    "A witness has cosigned another tree of the log",
+    "It refuses. Its check in `/api/status` is `down` until it cosigns again. A quorum of "
+    "the others still publishes checkpoints.",
 )
 @ON_FILES
 def test_witness_that_refuses_is_shown_and_two_others_still_publish(demo: Demo) -> None:

@@ -197,9 +197,9 @@ def require_truth(answers: list[Answer]) -> list[str]:
 
 
 @pytest.mark.outcome(
-    "The primary exchange refuses us while clients read at full speed",
-    "Every answer is wholly of one exchange and fresh. The next exchange is in use after three "
-    "readings, and still after the collector restarts.",
+    "The primary venue refuses this address (geo-block)",
+    "After three refused readings, the next venue takes over as a whole. An event, a brief "
+    "and the status page say so.",
 )
 def test_a_geo_block_switches_everything_within_three_readings(live: Live, tmp_path: Path) -> None:
     with Readers(live.base_url) as readers:

@@ -315,8 +315,9 @@ def test_neither_fresh_data_nor_a_database_is_down_and_still_200(service: Servic
 
 
 @pytest.mark.outcome(
-    "A web worker can't read the database",
-    "It serves from memory until the freshness limit; status shows the database as `down`.",
+    "A web host or worker can't reach the database",
+    "It serves from memory until the freshness limit, then returns 502; subscribers and "
+    "payers get 503. `/api/status` shows the database as `down`.",
 )
 def test_broken_database_is_reported_while_memory_serves_to_the_limit(
     service: Service,

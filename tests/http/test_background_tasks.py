@@ -46,7 +46,7 @@ def ends(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
 
 @pytest.mark.outcome(
     "A background task of a web worker dies",
-    "The worker logs it as critical with the traceback, keeps answering and stops cleanly.",
+    "The worker logs it with the traceback, keeps answering and stops cleanly.",
 )
 def test_a_task_that_dies_is_logged_with_its_traceback(
     service: Service, caplog: pytest.LogCaptureFixture

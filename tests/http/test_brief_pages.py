@@ -366,8 +366,9 @@ def test_without_briefs_the_page_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.outcome(
-    "The database is unreadable while a visitor reads briefs",
-    "Once the worker's copy is too old, the page returns 503 and says why. Other pages work.",
+    "The database is unreadable when briefs are read",
+    "A worker serves its copy until the freshness limit. Then the API returns 500 and the "
+    "page 503.",
 )
 def test_unreadable_briefs_are_reported_on_the_page(site: SiteService) -> None:
     site.look("/briefs")

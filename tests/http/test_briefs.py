@@ -221,8 +221,9 @@ def test_an_operators_brief_shows_up_at_once_with_its_page(service: Service) -> 
 
 @pytest.mark.contract("briefs.500", "errors.500", "errors.body")
 @pytest.mark.outcome(
-    "The database is unreadable when briefs are requested",
-    "The worker serves its copy until its freshness limit, then returns 500; never 502.",
+    "The database is unreadable when briefs are read",
+    "A worker serves its copy until the freshness limit. Then the API returns 500 and the "
+    "page 503.",
 )
 @pytest.mark.parametrize("query", ["", "?limit=50", "?limit=7", "?limit=abc"])
 def test_unreadable_database_is_500_exactly_from_the_freshness_limit(

@@ -216,10 +216,6 @@ def post(service: Service, path: str, **options: Any) -> Answer:
     return ask(service.app, path, "POST", named, **options)
 
 
-@pytest.mark.outcome(
-    "A request body stops arriving",
-    "408 after 10 seconds, and the server closes the connection.",
-)
 @pytest.mark.parametrize("target", [MCP, FORM, KEYS], ids=["mcp", "form", "keys"])
 def test_a_body_that_stalls_is_408(tmp_path: Path, target: dict[str, str]) -> None:
     with fresh_service(tmp_path, timeouts=Timeouts(body=0.02), **MAIL) as service:

@@ -103,7 +103,7 @@ def test_a_stale_feed_does_not_say_that_a_symbol_is_unknown(service: Service) ->
 
 @pytest.mark.contract("derivatives.long-account-pct", "asset.long-account-pct")
 @pytest.mark.outcome(
-    "A contract's long-account share is past its freshness limit",
+    "A contract has no long-account share, or one past its freshness limit",
     "`longAccountPct` is null. The other fields stay.",
 )
 def test_stale_long_account_share_is_null_and_other_fields_stay(

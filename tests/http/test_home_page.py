@@ -99,8 +99,9 @@ def test_liquidations_are_told_by_side_with_what_was_watched(service: Service) -
 
 
 @pytest.mark.outcome(
-    "A visitor reads the home page on the first day of an instance",
-    "A countdown takes the place of the 24-hour liquidation total, which can't be back-filled.",
+    "An instance has tracked liquidations for less than a day",
+    "`/api/status` shows `warming_up` and until when, the home page a countdown. That is no "
+    "failure.",
 )
 def test_a_countdown_takes_the_place_of_the_first_days_total(empty_service: Service) -> None:
     empty_service.judge.of("bybit").watched(START - DAY // 2, START)
@@ -203,8 +204,7 @@ FILLING = (
 
 @pytest.mark.outcome(
     "A visitor reads a page during the back-fill",
-    "Charts and signals show what is known so far. A sentence says how much is done, and by when "
-    "the rest is expected.",
+    "The page shows what is known, how much is done and when the rest is expected.",
 )
 @pytest.mark.parametrize(
     ("progress", "told"),
@@ -257,8 +257,8 @@ def test_a_column_that_was_watched_too_little_is_hatched(service: Service) -> No
 
 
 @pytest.mark.outcome(
-    "The market feed is stale while a visitor reads the home page",
-    "The page says when the exchange was last read, and shows no old number as current.",
+    "The market feed is stale while a visitor reads the home page or a market page",
+    "The page shows charts, when the exchange was last read, and no old number as current.",
 )
 def test_stale_numbers_are_not_shown(service: Service) -> None:
     fresh = renewed(service)
@@ -341,8 +341,8 @@ def test_the_charts_stay_while_btc_is_not_listed(service: Service) -> None:
 
 
 @pytest.mark.outcome(
-    "Stored readings are unreadable while a visitor reads the home page",
-    "The page shows the current market from memory and says that history is unavailable.",
+    "Stored readings are unreadable while a visitor reads the home page or a market page",
+    "The page shows current numbers from memory and says that history is unavailable.",
 )
 def test_current_market_is_shown_while_stored_readings_are_unreadable(service: Service) -> None:
     service.execute("ALTER TABLE readings RENAME TO away")

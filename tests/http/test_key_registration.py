@@ -286,7 +286,7 @@ def test_without_mail_registration_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.outcome(
     "The database is unavailable when someone requests a key",
-    "503 with `Retry-After`.",
+    "503 with `Retry-After`. A link still works afterwards.",
 )
 def test_unavailable_database_is_503_with_retry_after(desk: Desk) -> None:
     take_away(desk.path)

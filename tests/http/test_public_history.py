@@ -293,8 +293,8 @@ def test_unreadable_history_is_503_until_it_is_readable_again(
 
 
 @pytest.mark.outcome(
-    "The history database is replaced by an older copy while the service runs",
-    "The service signs nothing that contradicts an earlier checkpoint; checkpoints return 503.",
+    "The history is replaced by an older copy while the service runs",
+    "The service signs nothing. Record pages and checkpoints return 503.",
 )
 def test_truncated_history_is_not_signed_again(
     history: PublicHistory, caplog: pytest.LogCaptureFixture
@@ -355,8 +355,9 @@ def test_rewritten_event_is_not_signed_after_a_restart(
 
 
 @pytest.mark.outcome(
-    "A restore was interrupted before the log got its name",
-    "Lists are served. Checkpoints and proofs return 503, and `/api/status` says what to do.",
+    "`barograph restore` is interrupted",
+    "Checkpoints and proofs return 503, and `/api/status` says what to do. The next run "
+    "completes the restore.",
 )
 def test_restored_history_is_served_but_not_signed(history: PublicHistory) -> None:
     history.record(3)

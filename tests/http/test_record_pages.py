@@ -358,7 +358,7 @@ def test_a_record_that_was_cut_is_called_lost(
 
 @pytest.mark.outcome(
     "The history contains an invalid digest",
-    "The service signs nothing over it. Its page and checkpoints return 503.",
+    "The service signs nothing. Record pages and checkpoints return 503.",
 )
 @pytest.mark.parametrize("damage", [f"'{'z':>64}'", f"'{'':>64}'", "upper(history_digest)"])
 def test_history_with_an_invalid_digest_is_unavailable(
@@ -377,7 +377,7 @@ def test_history_with_an_invalid_digest_is_unavailable(
 
 @pytest.mark.outcome(
     "The service starts with a different history from the one it published",
-    "The record pages return 503 and say that it is not the published one.",
+    "The service signs nothing. Record pages and checkpoints return 503.",
 )
 @EVERY_PAGE
 def test_history_other_than_the_published_one_is_unavailable(

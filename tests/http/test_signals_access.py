@@ -246,7 +246,7 @@ def test_the_door_and_the_route_behind_it_give_the_same(service: Service) -> Non
 
 @pytest.mark.outcome(
     "The database is unavailable when signals are requested",
-    "With a key: 503 with `Retry-After`, because it can't be checked. Without one: served.",
+    "With a key, 503 with `Retry-After`. Without one, served.",
 )
 def test_without_the_database_keys_get_503_and_other_callers_are_served(side: Service) -> None:
     key = side.create_key().key

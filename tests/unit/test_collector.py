@@ -318,8 +318,8 @@ def test_the_majors_are_sampled_before_anything_is_published(play: Play) -> None
 
 @pytest.mark.parametrize("error", [UnknownToUpstream("no ratio"), Throttled("slow down", 5.0)])
 @pytest.mark.outcome(
-    "The exchange returns no long-account shares",
-    "The market is published with `longAccountPct: null`.",
+    "A contract has no long-account share, or one past its freshness limit",
+    "`longAccountPct` is null. The other fields stay.",
 )
 def test_market_is_published_without_long_account_shares(play: Play, error: UpstreamError) -> None:
     async def scenario(world: World) -> None:
@@ -542,8 +542,9 @@ def test_a_leader_keeps_its_lease_for_as_long_as_it_runs(play: Play) -> None:
 
 
 @pytest.mark.outcome(
-    "A collector freezes and wakes up after another took over",
-    "Its write is refused, and it goes on standby.",
+    "The leading collector freezes, or can't reach PostgreSQL",
+    "Another takes over when the lease expires. The old one writes nothing when it is back, "
+    "and goes on standby.",
 )
 def test_frozen_leader_writes_nothing_on_waking_and_can_lead_again(
     play: Play,

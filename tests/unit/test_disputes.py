@@ -125,9 +125,8 @@ FAULTS: Mapping[str, tuple[Change, str, str]] = {
 
 
 @pytest.mark.outcome(
-    "A venue's open interest doubles, or its prices or funding rates get the wrong sign, unit or "
-    "interval, while the other venues' do not",
-    "The collector disputes that measure of that venue within two minutes. `/api/status` names it.",
+    "Open interest, prices or funding of one venue contradict the other venues",
+    "The measure is `disputed`: totals leave it out, and `/api/status` names it.",
 )
 @pytest.mark.parametrize("venues", [VENUES, (BYBIT, HYPERLIQUID)])
 @pytest.mark.parametrize("fault", FAULTS)
@@ -149,8 +148,7 @@ def test_an_error_is_disputed_at_its_venue_until_it_has_been_gone_for_five_minut
 
 @pytest.mark.outcome(
     "A venue publishes liquidations with the wrong side",
-    "After a few sides that contradict the price and the other venues, the collector disputes "
-    "them. `/api/status` names the venue.",
+    "The measure is `disputed`: totals leave it out, and `/api/status` names it.",
 )
 @pytest.mark.parametrize("wrong", [BYBIT, BINANCE])
 def test_inverted_sides_of_liquidations_are_disputed_at_their_venue(

@@ -52,8 +52,8 @@ def fail(
 
 @pytest.mark.outcome(
     "The primary venue refuses this address (geo-block)",
-    "After three refused readings, the next venue in `BAROGRAPH_VENUES` takes over, with its own "
-    "names, prices and history. An event, a brief and the status page say so.",
+    "After three refused readings, the next venue takes over as a whole. An event, a brief "
+    "and the status page say so.",
 )
 def test_three_refusals_switch_to_the_next_venue(failover: Failover) -> None:
     assert fail(failover, [Forbidden] * 2) == []
@@ -240,8 +240,7 @@ def test_the_venue_that_was_left_keeps_its_newest_state(judge: Judge) -> None:
 
 @pytest.mark.outcome(
     "Every exchange fails, and another one than before comes back first",
-    "The outage and its end are events and a brief of the published data, from the last reading of "
-    "the exchange that was in use.",
+    "Events and a brief report the outage from the last reading that readers had.",
 )
 def test_an_outage_of_all_venues_is_counted_from_the_reading_that_readers_had(judge: Judge) -> None:
     for now in (START + POLL, START + 10 * LIMIT):
@@ -324,9 +323,9 @@ def disputed_judge(until: int, **distorted: float) -> Judge:
 
 
 @pytest.mark.outcome(
-    "The funding or the prices of the exchange in use contradict the other exchanges",
-    "Its readings count as failed. Another exchange takes over at the freshness limit; without "
-    "one, the market endpoints return 502.",
+    "Funding or prices of the venue in use are disputed",
+    "Its readings count as failed: another venue takes over at the freshness limit, or "
+    "readers get 502.",
 )
 def test_a_venue_with_disputed_funding_is_left_at_the_freshness_limit() -> None:
     judge = disputed_judge(START + 24 * MINUTE, funding=100.0)

@@ -238,7 +238,7 @@ def test_an_operators_file_replaces_the_sample(tmp_path: Path) -> None:
 
 @pytest.mark.outcome(
     "The operator's guide catalog is invalid",
-    "The service refuses to start. The message names every problem and how to fix it.",
+    "`serve` refuses to start, and `doctor` fails. Every problem is named with its fix.",
 )
 def test_invalid_catalog_error_names_every_problem_and_its_fix(tmp_path: Path) -> None:
     file = tmp_path / "guides.json"

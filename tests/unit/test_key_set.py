@@ -90,7 +90,7 @@ def test_the_set_is_asked_for_once_while_it_is_fresh() -> None:
 
 @pytest.mark.outcome(
     "The identity provider adds a key",
-    "It is picked up at once. The old key works until the next refresh, 10 minutes or more later.",
+    "It works at once, and the old key until the next refresh, 10 minutes or more later.",
 )
 def test_new_key_works_at_once_and_the_old_one_while_it_is_published() -> None:
     kept = Kept()
