@@ -86,15 +86,9 @@ def test_the_record_is_never_in_the_service_s_own_database(address: str) -> None
 @pytest.mark.parametrize(
     "address",
     [
-        "history.sqlite3",
-        "/srv/history.sqlite3",
-        "sqlite://history.sqlite3",
-        "sqlite:///",
-        "sqlite:////srv/",
-        "sqlite:///a.sqlite3?mode=ro",
-        "sqlite:///a\0b",
-        "sqlite:///:memory:",
-        "mysql://db/history",
+        *("history.sqlite3", "/srv/history.sqlite3", "sqlite://history.sqlite3"),
+        *("sqlite:///", "sqlite:////srv/", "sqlite:///a.sqlite3?mode=ro", "sqlite:///a\0b"),
+        *("sqlite:///:memory:", "mysql://db/history"),
     ],
 )
 def test_an_address_that_is_no_file_is_refused_by_name(address: str) -> None:
