@@ -87,9 +87,3 @@ def test_a_control_character_becomes_a_space(control: str) -> None:
 @pytest.mark.parametrize("colour", COLOURS)
 def test_white_text_is_readable_on_every_colour(colour: str) -> None:
     assert contrast_with_white(colour) >= 4.5
-
-
-def test_the_contrast_of_known_colours_is_what_it_is() -> None:
-    assert contrast_with_white("#000000") == pytest.approx(21)
-    assert contrast_with_white("#ffffff") == pytest.approx(1)
-    assert contrast_with_white("#767676") == pytest.approx(4.54, abs=0.01)

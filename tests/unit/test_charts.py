@@ -32,7 +32,7 @@ from barograph.site.charts.axes import Band, ChartEvent, drawable, time_marks, t
 from barograph.site.charts.columns import column_chart
 from barograph.site.charts.lines import PLOT, line_chart
 from barograph.site.charts.small import REGIME_BANDS, gauge
-from barograph.site.charts.svg import CHARACTER, Box, tenths, trace
+from barograph.site.charts.svg import CHARACTER, Box, trace
 from barograph.site.series_charts import liquidations_chart, measure_chart
 from barograph.site.static_files import packaged_files
 from support.clock import START
@@ -314,18 +314,6 @@ def test_an_image_uses_only_colours_that_the_stylesheet_has_in_light_and_dark() 
     assert "http" not in drawn.replace("http://www.w3.org/2000/svg", "")
 
 
-@pytest.mark.parametrize("days", DAYS)
-@pytest.mark.parametrize("minute", range(0, 24 * 60, 97))
-def test_labels_of_instants_never_touch(days: int, minute: int) -> None:
-    step = STEPS[days]
-    end = (START + minute * MINUTE) // step * step
-    marks = time_marks(end - days * DAY, end)
-    assert 2 <= len(marks) <= 5
-    for (at, label), (after, later) in pairwise(marks):
-        apart = (after - at) / (days * DAY) * PLOT.width
-        assert apart > (len(label) + len(later)) / 2 * CHARACTER + 2
-
-
 def test_a_day_is_marked_by_its_hours_and_the_date_at_midnight() -> None:
     labels = [label for _, label in time_marks(START - DAY, START)]
     assert labels == ["6 Nov", "06:00", "12:00", "18:00"]
@@ -393,12 +381,6 @@ def test_a_trace_comes_by_every_point_without_drift(
     assert len(found) == len(wanted)
     for point, place in zip(wanted, found, strict=True):
         assert place == pytest.approx(point, abs=0.0501)
-
-
-def test_tenths_are_written_as_shortly_as_they_can_be() -> None:
-    assert [tenths(each) for each in (0, 5, -5, 10, -13, 1230)] == [
-        *("0", ".5", "-.5", "1", "-1.3", "123")
-    ]
 
 
 def test_a_chart_of_360_points_has_about_5_kilobytes() -> None:
