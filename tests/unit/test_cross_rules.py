@@ -237,10 +237,6 @@ def test_a_spread_is_between_two_venues_even_if_one_lists_the_coin_twice() -> No
     assert found.spread.pct_8h == pytest.approx(1.01)
 
 
-def test_a_multiplier_before_a_name_in_any_script_is_not_part_of_the_coin() -> None:
-    assert coin_of(BINANCE, "1000牛来") == ("牛来", 1000)
-
-
 def test_a_coin_is_found_by_its_exact_name_before_one_that_differs_in_case() -> None:
     market = compared(facts(BYBIT, *(contract(BYBIT, name) for name in ("abc", "ABC"))))
     reader = CrossReader(Settings())

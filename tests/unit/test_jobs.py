@@ -6,7 +6,6 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import TypeVar
 
-import httpx2
 import pytest
 
 from barograph.board.board import latest_snapshot
@@ -66,17 +65,16 @@ class Office(Leader):
             self.run(job(self.lease))
         return pause
 
-    def stance_job(
-        self,
-        pause: Rounds,
-        *,
-        database: FailingDatabase | None = None,
-        history: FailingDatabase | None = None,
-    ) -> StanceJob:
-        ledger = Ledger(self.history if history is None else history, self.clock)
-        used = self.database if database is None else database
+    def issue(
+        self, rounds: int, ends_with: type[Exception] = Stopped, **failing: FailingDatabase
+    ) -> Rounds:
+        pause = Rounds(rounds, self.clock)
+        ledger = Ledger(failing.get("history", self.history), self.clock)
+        used = failing.get("database", self.database)
         issuer = StanceIssuer(Settings.model_validate({}), used, ledger, self.clock)
-        return StanceJob(issuer, ledger, sleep=pause)
+        with pytest.raises(ends_with):
+            self.run(StanceJob(issuer, ledger, sleep=pause)(self.lease))
+        return pause
 
     def healths(self) -> dict[str, SourceHealth]:
         found = self.run(self.database.read(lambda tx: latest_snapshot(tx, MACRO_HEALTH)))
@@ -161,19 +159,7 @@ def test_a_source_that_is_no_longer_configured_is_forgotten(office: Office) -> N
     assert office.healths() == {}
 
 
-@pytest.mark.parametrize(
-    "failure", [DatabaseUnavailable("full"), RuntimeError("a defect")], ids=["away", "defect"]
-)
-def test_figures_that_cannot_be_stored_are_read_again(office: Office, failure: Exception) -> None:
-    source = Source("sofr", [sofr(3.9)])
-
-    office.collect(source, rounds=2, database=FailingDatabase(office.database, failure))
-
-    assert source.asked == 2
-    assert len(office.figures("sofr")) == 1
-
-
-def test_figures_that_no_database_takes_do_not_end_it(office: Office) -> None:
+def test_figures_that_no_database_takes_keep_no_others_from_being_stored(office: Office) -> None:
     odd = Figure("odd", "2026-11-05", object(), "files")  # type: ignore[arg-type]
     source, fine = Source("odd", [odd]), Source("sofr", [sofr(3.9)])
 
@@ -243,17 +229,10 @@ def test_a_long_file_is_kept_in_small_transactions_and_health_comes_with_the_new
 
     office.collect(source, database=database)
 
+    assert MAX_READINGS == 5_000
     assert database.figures == [MAX_READINGS, MAX_READINGS + 1, 2 * MAX_READINGS + 1]
     assert database.days == [None, None, readings[-1].day]
     assert source.told == [readings]
-
-
-def test_what_fits_in_one_transaction_is_one(office: Office) -> None:
-    database = Transactions(office.database)
-
-    office.collect(Source("many", many_days(MAX_READINGS)), database=database)
-
-    assert database.figures == [MAX_READINGS] == [5_000]
 
 
 def test_a_long_file_of_which_a_part_was_stored_is_not_kept_yet(office: Office) -> None:
@@ -280,10 +259,7 @@ def test_a_lost_lease_ends_reading_and_keeps_nothing(office: Office) -> None:
 
 
 def test_stances_are_issued_again_and_again(office: Office) -> None:
-    pause = Rounds(3, office.clock)
-
-    with pytest.raises(Stopped):
-        office.run(office.stance_job(pause)(office.lease))
+    pause = office.issue(3)
 
     stances = office.stances()
     assert stances is not None
@@ -299,10 +275,7 @@ def test_a_failing_round_is_followed_by_the_next(
     office: Office, failure: Exception, where: str
 ) -> None:
     broken = FailingDatabase(office.database if where == "database" else office.history, failure)
-    job = office.stance_job(Rounds(3, office.clock), **{where: broken})
-
-    with pytest.raises(Stopped):
-        office.run(job(office.lease))
+    office.issue(3, **{where: broken})
 
     assert office.stances() is not None
 
@@ -311,19 +284,16 @@ def test_a_leader_that_could_not_announce_itself_does_so_later(office: Office) -
     broken = FailingDatabase(office.history, *[DatabaseUnavailable("away")] * 4)
     ledger = Ledger(office.history, office.clock)
 
-    with pytest.raises(Stopped):
-        office.run(office.stance_job(Rounds(2, office.clock), history=broken)(office.lease))
+    office.issue(2, history=broken)
 
     with pytest.raises(LeaseLost):
         office.run(ledger.append(proposal(), token=office.lease.token - 1))
 
 
 def test_a_lost_lease_ends_issuing_and_publishes_nothing(office: Office) -> None:
-    job = office.stance_job(Rounds(2, office.clock))
     office.lose_the_lease()
 
-    with pytest.raises(LeaseLost):
-        office.run(job(office.lease))
+    office.issue(2, ends_with=LeaseLost)
 
     assert office.stances() is None
 
@@ -335,27 +305,18 @@ def test_a_lost_lease_ends_issuing_and_publishes_nothing(office: Office) -> None
 def test_later_lease_token_in_the_history_does_not_stop_collecting(office: Office) -> None:
     office.run(Ledger(office.history, office.clock).announce_leader(office.lease.token + 1_000))
 
-    with pytest.raises(Stopped):
-        office.run(office.stance_job(Rounds(2, office.clock))(office.lease))
+    office.issue(2)
 
 
-def test_only_sources_with_an_address_are_read(tmp_path: Path) -> None:
-    async def names(**given: object) -> list[str]:
-        files = FileClient(
-            seconds=1,
-            clock=HandClock(),
-            transport=httpx2.MockTransport(lambda _: httpx2.Response(404)),
-        )
-        settings = Settings.model_validate(given)
-        try:
-            return [each.name for each in macro_sources(settings, files, clock=HandClock())]
-        finally:
-            await files.close()
+async def test_only_sources_with_an_address_are_read(tmp_path: Path) -> None:
+    files = FileClient(seconds=1, clock=HandClock())
 
-    def sources(**given: object) -> list[str]:
-        return asyncio.run(names(**given))
+    def sources(**values: object) -> list[str]:
+        settings = Settings.model_validate(values)
+        return [source.name for source in macro_sources(settings, files, clock=HandClock())]
 
     assert sources() == ["treasury", "sofr", "effr", "etf-ibit"]
     assert sources(treasury_url="", nyfed_url="", etf_url="") == []
     own = tmp_path / "flows.csv"
     assert sources(treasury_url="", nyfed_url="", etf_file=own) == ["etf-operator"]
+    await files.close()
