@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from itertools import combinations, pairwise
 from math import isfinite, sin
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -73,8 +74,10 @@ def liquidations(*pairs: tuple[float | None, float | None, float]) -> Liquidatio
     return LiquidationSeries(60, DAY, first + len(pairs) * DAY, columns)
 
 
-def draw(values: Sequence[float | None], bands: Sequence[Band] = ()) -> str:
-    return line_chart(series(values), prefix="c", name="Funding", unit="%", show=str, bands=bands)
+def draw(shown: Sequence[float | None] | Series, **fields: Any) -> str:
+    line = shown if isinstance(shown, Series) else series(shown)
+    usual = {"prefix": "c", "name": "Funding", "unit": "%", "show": str}
+    return line_chart(line, **{**usual, **fields})
 
 
 def parsed(drawn: str) -> ET.Element:
@@ -135,7 +138,7 @@ def expect_sound(drawn: str) -> ET.Element:
 def test_any_values_give_a_sound_line_chart(
     values: list[float | None], bands: Sequence[Band]
 ) -> None:
-    root = expect_sound(draw(values, bands))
+    root = expect_sound(draw(values, bands=bands))
     known = [value for value in values if drawable(value) is not None]
     assert len(of_class(root, "line")) == (1 if known else 0)
     assert ("no data recorded" in texts(root, "axis")) == (not known)
@@ -225,17 +228,7 @@ def test_labels_of_a_chart_never_touch(values: list[float | None], minute: int, 
     time = timeline(days, now, marks)
     assert 2 <= len(time_marks(time.start, time.end)) <= 5
     for bands in ((), REGIME_BANDS):
-        expect_labels_apart(
-            line_chart(
-                shown,
-                prefix="c",
-                name="BTC",
-                unit="% of accounts",
-                show=str,
-                bands=bands,
-                time=time,
-            )
-        )
+        expect_labels_apart(draw(shown, unit="% of accounts", bands=bands, time=time))
     columns = liquidations(*((each, each, 100) for each in values))
     expect_labels_apart(column_chart(columns, prefix="c", name="Liquidations", time=time))
 
@@ -331,7 +324,7 @@ def test_the_line_is_left_open_where_nothing_was_recorded() -> None:
 
 
 def test_values_from_the_exchanges_history_are_dashed_up_to_the_first_measured_one() -> None:
-    root = expect_sound(line_chart(backfilled(range(4)), prefix="c", name="x", unit="%", show=str))
+    root = expect_sound(draw(backfilled(range(4))))
     measured, dashed = of_class(root, "line")
     legend, line = 2, 5
     assert len(list(places(measured.attrib["d"]))) == 2
@@ -387,28 +380,17 @@ def test_a_chart_of_360_points_has_about_5_kilobytes() -> None:
     wild = [(-1.0) ** each * 9e9 for each in range(361)]
     calm = [5e9 + 1e8 * sin(each / 9) for each in range(361)]
     torn = [None if each % 15 < 5 else value for each, value in enumerate(wild)]
+    data_url = "/api/v1/series/open-interest?venue=bybit&symbol=BTC&from=2026-09-07"
+    data_url += "&interval=4h&limit=3000"
     for values, count in ((wild, 0), (calm, 300), (torn, 0), (wild, 180)):
-        drawn = line_chart(
-            backfilled(range(count), series(values, 4 * HOUR)),
-            prefix="interest",
-            name="BTC open interest",
-            unit="USD",
-            show=str,
-            data_url="/api/v1/series/open-interest?venue=bybit&symbol=BTC&from=2026-09-07"
-            "&interval=4h&limit=3000",
-        )
+        shown = backfilled(range(count), series(values, 4 * HOUR))
+        drawn = draw(shown, prefix="interest", name="BTC open interest", data_url=data_url)
         assert len(drawn.encode()) <= 5_100
 
 
 def test_the_description_tells_what_the_line_shows() -> None:
-    drawn = line_chart(
-        series([0.01, None, -0.02, 0.03, 0.0]),
-        prefix="f",
-        name="BTC funding",
-        unit="% per 8 h",
-        show="{:+.4f}".format,
-    )
-    root = parsed(drawn)
+    values = [0.01, None, -0.02, 0.03, 0.0]
+    root = parsed(draw(values, name="BTC funding", unit="% per 8 h", show="{:+.4f}".format))
     assert root.attrib["role"] == "img"
     named = [root.find(f".//*[@id='{each}']") for each in root.attrib["aria-labelledby"].split()]
     title, description = (each.text for each in named if each is not None)
@@ -422,10 +404,7 @@ def test_the_description_tells_what_the_line_shows() -> None:
 
 def test_a_script_is_told_where_the_values_are() -> None:
     shown = series([1.0, 2.0, 3.0])
-    drawn = line_chart(
-        shown, prefix="p", name="BTC", unit="USDT", show=str, data_url="/data/x.json?a=1&b=2"
-    )
-    root = parsed(drawn)
+    root = parsed(draw(shown, unit="USDT", data_url="/data/x.json?a=1&b=2"))
     told = {name.removeprefix("data-"): value for name, value in root.attrib.items()}
     assert told["series"] == "/data/x.json?a=1&b=2"
     assert told["time"] == f"{shown.points[0].at} {shown.points[-1].at}"
@@ -476,18 +455,16 @@ def test_the_script_abbreviates_amounts_and_no_prices_in_usd(
 
 def test_a_chart_without_data_to_fetch_promises_none() -> None:
     assert "data-" not in draw([1.0, 2.0])
-    assert "data-" not in line_chart(
-        series([None]), prefix="e", name="BTC", unit="USDT", show=str, data_url="/data/x.json"
-    )
+    assert "data-" not in draw([None], data_url="/data/x.json")
 
 
 def test_bands_are_shown_as_far_as_the_scale_goes_and_the_line_is_not_written_over() -> None:
-    root = parsed(draw([0.01] * 24, REGIME_BANDS))
+    root = parsed(draw([0.01] * 24, bands=REGIME_BANDS))
     assert texts(root, "band-name") == ["neutral"]
     assert [each.attrib["class"] for each in of_class(root, "band")] == ["band band-neutral"]
-    root = parsed(draw([-0.06, *[0.06] * 23], REGIME_BANDS))
+    root = parsed(draw([-0.06, *[0.06] * 23], bands=REGIME_BANDS))
     assert len(of_class(root, "band")) == 5
-    root = parsed(draw([-2.0, 2.0], REGIME_BANDS))  # without room for every name
+    root = parsed(draw([-2.0, 2.0], bands=REGIME_BANDS))  # without room for every name
     assert set(texts(root, "band-name")) <= {"short-crowded", "long-crowded"}
 
 
@@ -529,7 +506,7 @@ def test_a_column_that_is_not_over_is_not_told_as_one_that_was_hardly_watched() 
     assert of_class(root, "partial")[0].attrib["d"].count("M") == 2
 
 
-def test_the_marker_of_a_gauge_follows_the_rate_and_stops_at_the_ends() -> None:
+def test_a_gauge_follows_the_rate_to_its_ends_and_an_unknown_rate_is_not_zero() -> None:
     def marker(rate_pct: float) -> float:
         root = parsed(gauge("neutral", rate_pct, prefix="g"))
         return next(places(of_class(root, "marker")[0].attrib["d"]))[0]
@@ -537,17 +514,14 @@ def test_the_marker_of_a_gauge_follows_the_rate_and_stops_at_the_ends() -> None:
     assert marker(-9.0) < marker(-0.02) < marker(0.01) < marker(0.02) < marker(9.0)
     assert marker(9.0) == marker(0.05)
     assert texts(parsed(gauge("long-crowded", 9.0, prefix="g")), "value") == ["+9.0000 % per 8 h"]
-
-
-def test_an_unknown_rate_is_not_drawn_as_zero() -> None:
-    root = parsed(gauge("unknown", None, prefix="g"))
-    assert texts(root, "value") == ["unknown"]
-    assert "unknown" in (root.findtext("desc") or "")
+    unknown = parsed(gauge("unknown", None, prefix="g"))
+    assert texts(unknown, "value") == ["unknown"]
+    assert "unknown" in (unknown.findtext("desc") or "")
 
 
 def test_texts_from_elsewhere_stay_text() -> None:
     shown = series([1.0, 2.0])._replace(contract=HOSTILE)
-    drawn = line_chart(shown, prefix="x", name=HOSTILE, unit=HOSTILE, show=str, data_url=HOSTILE)
+    drawn = draw(shown, name=HOSTILE, unit=HOSTILE, data_url=HOSTILE)
     root = expect_sound(drawn)
     assert root.findtext("title") == HOSTILE.replace("\0", " ").replace("\ufffe", " ")
     assert "<script" not in drawn
@@ -555,4 +529,4 @@ def test_texts_from_elsewhere_stay_text() -> None:
 
 def test_a_prefix_that_is_no_name_is_refused() -> None:
     with pytest.raises(ValueError, match="letters, digits and hyphens"):
-        line_chart(series([1.0]), prefix='a" onload="', name="x", unit="y", show=str)
+        draw([1.0], prefix='a" onload="')
