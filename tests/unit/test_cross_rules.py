@@ -51,8 +51,10 @@ def btc(*known: VenueFacts) -> CrossCoin:
     return compared(*known).coins["BTC"]
 
 
-def disputed(venue: str, measure: Measure) -> dict[Measure, Dispute]:
-    return {measure: Dispute(venue, measure, NOW, "it doubled")}
+def disputing(venue: str, measure: Measure, **fields: Any) -> VenueFacts:
+    """The facts of a venue with a measure that is disputed."""
+    dispute = Dispute(venue, measure, NOW, "it doubled")
+    return facts(venue, contract(venue, **fields), disputed={measure: dispute})
 
 
 def totals(venue: str, usd: tuple[float, float], as_of: int = NOW) -> LiquidationTotals:
@@ -77,16 +79,8 @@ def three(**changed: VenueFacts) -> list[VenueFacts]:
         ),
         (VenueFacts(VENUES[BINANCE]), "unavailable", "no reading"),
         (facts(BINANCE, contract(BINANCE, open_interest_usd=None)), "ok", "no current"),
-        (
-            facts(BINANCE, contract(BINANCE), disputed=disputed(BINANCE, "open-interest")),
-            "disputed",
-            "disputed: open-interest",
-        ),
-        (
-            facts(BINANCE, contract(BINANCE), disputed=disputed(BINANCE, "price")),
-            "disputed",
-            "disputed: price",
-        ),
+        (disputing(BINANCE, "open-interest"), "disputed", "disputed: open-interest"),
+        (disputing(BINANCE, "price"), "disputed", "disputed: price"),
     ],
 )
 def test_without_one_venue_there_is_no_sum_and_the_venue_is_named(
@@ -103,21 +97,17 @@ def test_without_one_venue_there_is_no_sum_and_the_venue_is_named(
 
 
 def test_a_stale_venue_shows_no_number_and_a_disputed_one_shows_what_it_says() -> None:
-    doubled = facts(BYBIT, contract(BYBIT), disputed=disputed(BYBIT, "open-interest"))
+    doubled = disputing(BYBIT, "open-interest")
     old = facts(BINANCE, contract(BINANCE), as_of=STALE)
     first, _, last = btc(*three(bybit=doubled, binance=old)).venues
 
-    assert (first.interest_usd, first.reason, first.disputed) == (
-        1_000.0,
-        "it doubled",
-        ("open-interest",),
-    )
+    said = (first.interest_usd, first.reason, first.disputed)
+    assert said == (1_000.0, "it doubled", ("open-interest",))
     assert (last.price, last.interest_usd, last.funding_8h_pct, last.contract) == (None,) * 4
 
 
 def test_disputed_funding_is_in_no_weight_and_no_spread_but_its_open_interest_counts() -> None:
-    wrong = facts(HYPERLIQUID, contract(HYPERLIQUID), disputed=disputed(HYPERLIQUID, "funding"))
-    found = btc(*three(hyperliquid=wrong))
+    found = btc(*three(hyperliquid=disputing(HYPERLIQUID, "funding")))
 
     assert found.open_interest_usd == 3_000.0
     assert found.funding_8h_pct is None
@@ -208,9 +198,8 @@ def test_a_listed_coin_whose_values_cannot_be_used_is_missing_from_the_sum() -> 
 
 
 def test_a_disputed_open_interest_does_not_make_a_venue_the_deepest() -> None:
-    doubled = contract(BINANCE, price=110.0, open_interest_usd=1_500.0)
-    wrong = facts(BINANCE, doubled, disputed=disputed(BINANCE, "open-interest"))
-    found = btc(*three(binance=wrong))
+    doubled = disputing(BINANCE, "open-interest", price=110.0, open_interest_usd=1_500.0)
+    found = btc(*three(binance=doubled))
 
     assert found.deepest == BYBIT
     assert [each.state for each in found.venues] == ["ok", "ok", "different asset"]
