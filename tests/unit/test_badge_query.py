@@ -7,10 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.datastructures import QueryParams
 
-from barograph.badges.documents import (
-    parse_since,
-    since_from_query,
-)
+from barograph.badges.documents import parse_since, since_from_query
 
 JAN_31 = 1_738_281_600_000
 """2025-01-31T00:00Z"""

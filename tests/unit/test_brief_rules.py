@@ -90,8 +90,7 @@ def flipping(
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "sign"),
-    [(-0.0001, 0.0001, "positive"), (0.01, -0.3, "negative")],
+    ("before", "after", "sign"), [(-0.0001, 0.0001, "positive"), (0.01, -0.3, "negative")]
 )
 def test_a_settlement_with_the_other_sign_is_a_flip(before: float, after: float, sign: str) -> None:
     (draft,) = funding_flip(flipping(before, after))
@@ -183,11 +182,7 @@ def test_a_burst_names_the_three_largest_assets_and_the_share_of_longs() -> None
 def positioned(share: float, hours: int = 400, base: str = "BTC", **fields: Any) -> MarketEvidence:
     """Against hourly shares of 0, 0.1, 0.2 …"""
     trailing = add_hours(TrailingRecord(), hours, base, share=lambda number: number / 10)
-    usual = {
-        "trailing": trailing,
-        "long_account_pct": {base: share},
-        "closed_hour": closed(),
-    }
+    usual = {"trailing": trailing, "long_account_pct": {base: share}, "closed_hour": closed()}
     return evidence(**{**usual, **fields})
 
 

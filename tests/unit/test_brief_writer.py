@@ -140,8 +140,7 @@ def test_updates_end_two_days_after_the_first_text() -> None:
 
 
 @pytest.mark.outcome(
-    "A brief rule crashes",
-    "It is logged with its name. Every other rule still runs.",
+    "A brief rule crashes", "It is logged with its name. Every other rule still runs."
 )
 def test_a_rule_that_fails_is_logged_and_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
     # No exchange has such a price; a rule that divides by it stands for any that is wrong.

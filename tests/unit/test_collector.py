@@ -432,12 +432,7 @@ async def test_data_of_a_failed_write_is_stored_by_the_next_write(
     assert said == ["reading not stored; its liquidations go with the next"] * 2
 
 
-SLOW = {
-    "poll_seconds": 59,
-    "feed_max_age_seconds": 70,
-    "lease_seconds": 300,
-    "share_seconds": 1000,
-}
+SLOW = {"poll_seconds": 59, "feed_max_age_seconds": 70, "lease_seconds": 300, "share_seconds": 1000}
 
 
 @pytest.mark.parametrize(
@@ -485,9 +480,7 @@ async def test_a_leader_keeps_its_lease_for_as_long_as_it_runs(world: World) -> 
     "A collector freezes and wakes up after another took over",
     "Its write is refused, and it goes on standby.",
 )
-async def test_frozen_leader_writes_nothing_on_waking_and_can_lead_again(
-    world: World,
-) -> None:
+async def test_frozen_leader_writes_nothing_on_waking_and_can_lead_again(world: World) -> None:
     sleepers, running = await world.start()
     world.clock.pass_seconds(60)
     assert await world.rival.acquire()

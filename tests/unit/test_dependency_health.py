@@ -37,9 +37,7 @@ def test_the_newest_answer_to_any_call_counts(asked: Asked) -> None:
     assert asked.known() == Reachability(START + 5_000, None)
 
 
-def test_a_failure_lasts_from_its_first_time_until_the_same_call_succeeds(
-    asked: Asked,
-) -> None:
+def test_a_failure_lasts_from_its_first_time_until_the_same_call_succeeds(asked: Asked) -> None:
     asked.keys.failed()
     asked.clock.pass_seconds(60)
     asked.keys.failed()
@@ -61,9 +59,7 @@ def test_a_failure_stays_while_no_call_succeeds(asked: Asked) -> None:
     assert asked.known() == Reachability(None, START, START)
 
 
-def test_an_old_failure_is_superseded_once_another_call_succeeds(
-    asked: Asked,
-) -> None:
+def test_an_old_failure_is_superseded_once_another_call_succeeds(asked: Asked) -> None:
     asked.users.failed()
     asked.clock.pass_seconds(1)
     asked.keys.answered()

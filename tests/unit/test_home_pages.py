@@ -9,19 +9,9 @@ from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.liquidations import LiquidationTotals, LiquidationTracker, WatchedSpans
 from barograph.markets.records import DayAgo, LongAccounts, PastValues, Perpetual
 from barograph.markets.regime import Regime
-from barograph.markets.samples import (
-    LiquidationColumn,
-    LiquidationSeries,
-    Measure,
-)
+from barograph.markets.samples import LiquidationColumn, LiquidationSeries, Measure
 from barograph.markets.view import FreshnessLimits, MarketView
-from barograph.site.home_content import (
-    Asset,
-    MarketNow,
-    figures_of,
-    liquidation_line,
-    market_now,
-)
+from barograph.site.home_content import Asset, MarketNow, figures_of, liquidation_line, market_now
 from barograph.site.templating import UNKNOWN
 from support.clock import START
 from support.markets import BTC, ETH, MARKET, PEPE, SOL, changed, reading

@@ -120,8 +120,7 @@ def test_figures_are_kept_with_each_revision_once(office: Office) -> None:
 
 @pytest.mark.parametrize("failure", FAILURES, ids=lambda each: type(each).__name__)
 @pytest.mark.outcome(
-    "A publisher of daily figures fails",
-    "The collector reads the others and retries this one.",
+    "A publisher of daily figures fails", "The collector reads the others and retries this one."
 )
 def test_a_source_that_fails_does_not_keep_the_others_from_being_read(
     office: Office, failure: Exception

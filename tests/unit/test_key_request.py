@@ -7,8 +7,7 @@ from barograph.keys.endpoints import INVALID_BODY, email_from_body
 
 
 @pytest.mark.parametrize(
-    "body",
-    [b'{"email":"a@b.example"}', b' {\n"email" : "a@\\u0062.example" }\r\n'],
+    "body", [b'{"email":"a@b.example"}', b' {\n"email" : "a@\\u0062.example" }\r\n']
 )
 def test_the_one_member_is_read(body: bytes) -> None:
     assert email_from_body(body) == "a@b.example"

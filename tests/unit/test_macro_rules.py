@@ -6,11 +6,7 @@ from typing import Any
 import pytest
 
 from barograph.briefs.records import Brief
-from barograph.briefs.rules import (
-    MACRO_RULES,
-    curve_turn_of_sign,
-    etf_streak,
-)
+from barograph.briefs.rules import MACRO_RULES, curve_turn_of_sign, etf_streak
 from barograph.briefs.texts import write_brief
 from barograph.briefs.writer import BriefWriter
 from barograph.kit.json import canonical, digest

@@ -14,14 +14,7 @@ from msgspec.structs import replace
 
 from barograph.kit.timestamps import DAY
 from barograph.markets.liquidations import LiquidationTotals
-from barograph.markets.records import (
-    MAJORS,
-    DayAgo,
-    LongAccounts,
-    PastValues,
-    Perpetual,
-    majors_of,
-)
+from barograph.markets.records import MAJORS, DayAgo, LongAccounts, PastValues, Perpetual, majors_of
 from barograph.markets.symbols import index_of
 from barograph.markets.view import FreshnessLimits, MarketView
 from barograph.site.market_facts import (
@@ -186,7 +179,7 @@ def test_a_row_has_every_number_with_its_interval_and_a_dash_for_what_is_not_kno
     ]
     assert cells(found, "ETH")[2:6] == ["-2.77", "-0.01258h", "$2.50B", "-3.8"]
     assert cells(found, "1000PEPE") == [
-        *("1000PEPE", "0.012000", "—", "+0.01004h", "$90.00M", "—", "—", "$0$0", "—"),
+        *("1000PEPE", "0.012000", "—", "+0.01004h", "$90.00M", "—", "—", "$0$0", "—")
     ]
 
 
