@@ -259,22 +259,23 @@ def test_a_free_read_waits_as_told_or_twice_as_long_each_time_and_gives_up(
     assert [step.seconds for step in steps if isinstance(step, Pause)] == pauses
 
 
-@pytest.mark.parametrize("status", [400, 401, 402, 404, 500, 502])
-def test_only_429_and_503_are_asked_again(status: int) -> None:
-    _, steps = converse(reader(), calls.market(), reply(status, {"error": "no"}))
-    assert [type(step) for step in steps] == [Get]
+ENTITLED = (
+    calls.feed_now(),
+    calls.stance("rates-desk"),
+    calls.material_change("rates-desk", REFERENCE, REFERENCE),
+)
 
 
-@pytest.mark.parametrize("status", [429, 503])
 @pytest.mark.parametrize(
-    "call",
+    ("call", "status"),
     [
-        calls.feed_now(),
-        calls.stance("rates-desk"),
-        calls.material_change("rates-desk", REFERENCE, REFERENCE),
+        *((calls.market(), status) for status in (400, 401, 402, 404, 500, 502)),
+        *((call, status) for call in ENTITLED for status in (429, 503)),
     ],
 )
-def test_an_entitled_read_is_sent_once(call: Call[Any], status: int) -> None:
+def test_only_free_reads_are_sent_again_and_only_after_429_and_503(
+    call: Call[Any], status: int
+) -> None:
     body = {"error": "code", "message": "later"}
     error, steps = converse(reader(), call, reply(status, body, retry_after="1"))
     assert isinstance(error, Refused)
@@ -319,15 +320,17 @@ def test_a_proxy_s_page_is_known_by_its_status(page: bytes) -> None:
     assert str(found) == "status 502"
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>", b"{}", b'{"source": 1}', b"\xff", b"null"])
-def test_success_that_is_not_the_answer_is_an_error(body: bytes) -> None:
-    found, _ = converse(reader(), calls.market(), reply(200, body))
-    assert isinstance(found, InvalidAnswer)
-
-
-@pytest.mark.parametrize("status", [204, 206, 301, 307])
-def test_other_statuses_are_no_answer_and_no_redirect_is_followed(status: int) -> None:
-    found, steps = converse(reader(), calls.market(), reply(status, location="https://other"))
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        *((200, body) for body in (b"", b"<html>", b"{}", b'{"source": 1}', b"\xff", b"null")),
+        *((status, MARKET) for status in (204, 206, 301, 307)),
+    ],
+)
+def test_what_is_not_the_answer_is_an_error_and_no_redirect_is_followed(
+    status: int, body: object
+) -> None:
+    found, steps = converse(reader(), calls.market(), reply(status, body, location="https://other"))
     assert isinstance(found, InvalidAnswer)
     assert len(steps) == 1
 

@@ -64,11 +64,3 @@ async def test_a_token_is_good_for_an_hour_and_says_whose_it_is(tmp_path: Path) 
         taken = await verifier.verify(demo_token(tmp_path, tier, START, BASE))
         assert (taken.subject, taken.expires_at) == (user, START + 3_600_000)
         assert taken.claims["is_anonymous"] is (tier == "anonymous")
-
-
-def test_a_token_needs_a_known_tier_and_the_key_of_a_demo(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="start a demo"):
-        demo_token(tmp_path, "feed", START, BASE)
-    load_or_create_key(tmp_path)
-    with pytest.raises(ConfigurationError, match="there is no tier"):
-        demo_token(tmp_path, "gold", START, BASE)

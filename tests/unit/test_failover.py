@@ -102,23 +102,21 @@ def test_after_an_outage_of_all_venues_the_first_to_come_back_waits_for_the_prim
         failover.failed(venue, Unreachable.kind, end - POLL)
     for now in range(end, end + LIMIT, POLL):
         assert failover.succeeded("hyperliquid", now) is None
-    switch = failover.succeeded("hyperliquid", end + LIMIT)
-    assert switch is not None
-    assert switch.after == "hyperliquid"
+    failover.succeeded("hyperliquid", end + LIMIT)
+    assert failover.in_use == "hyperliquid"
 
 
 def test_the_primary_is_used_again_after_fifteen_healthy_minutes(failover: Failover) -> None:
     fail(failover, [Forbidden] * 3)
     back = START + MINUTE
-    found = []
     for now in range(back, back + HEALTHY + POLL, POLL):
-        found.append(failover.succeeded("hyperliquid", now))
+        assert failover.in_use == "hyperliquid"
+        failover.succeeded("hyperliquid", now)
         if now == back + 5 * MINUTE:
             failover.failed("bybit", Unreachable.kind, now)  # one failed reading is no outage
         else:
-            found.append(failover.succeeded("bybit", now))
-    switches = [each for each in found if each is not None]
-    assert [(each.at, each.after) for each in switches] == [(back + HEALTHY, "bybit")]
+            failover.succeeded("bybit", now)
+    assert failover.in_use == "bybit"
 
 
 def test_a_refusal_or_a_gap_starts_the_fifteen_minutes_again(failover: Failover) -> None:
@@ -134,9 +132,8 @@ def test_a_clock_that_was_set_back_does_not_keep_a_venue_that_fails(failover: Fa
     assert failover.failed("bybit", Unreachable.kind, START) is None  # none was read by this clock
     for now in range(START + POLL, START + POLL + LIMIT, POLL):
         assert failover.succeeded("binance", now) is None
-    switch = failover.succeeded("binance", START + POLL + LIMIT)
-    assert switch is not None
-    assert switch.after == "binance"
+    failover.succeeded("binance", START + POLL + LIMIT)
+    assert failover.in_use == "binance"
 
 
 # The judge publishes what the state machine decides.
