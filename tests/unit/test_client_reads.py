@@ -95,26 +95,8 @@ def error_of(status: int, body: object, **headers: str) -> Any:
 @pytest.mark.parametrize(
     ("call", "target"),
     [
-        (calls.index(), "/api/agent"),
-        (calls.briefs(), "/api/agent/briefs"),
         (calls.briefs(0), "/api/agent/briefs?limit=0"),
-        (calls.derivatives(), "/api/agent/derivatives?symbol=BTC"),
         (calls.derivatives("a&b=c d/é"), "/api/agent/derivatives?symbol=a%26b%3Dc%20d%2F%C3%A9"),
-        (calls.stance("funding-regime-stance"), "/api/x402/funding-regime"),
-        (
-            calls.material_change("rates-desk", REFERENCE, REFERENCE),
-            "&".join(
-                [
-                    "/api/agents/material-change?kind=rates-desk",
-                    "before_leg=rates-desk%3A2026-11-06T00%3A00%3A00.000Z",
-                    "before_revision=1",
-                    f"before_digest={'a' * 64}",
-                    "after_leg=rates-desk%3A2026-11-06T00%3A00%3A00.000Z",
-                    "after_revision=1",
-                    f"after_digest={'a' * 64}",
-                ]
-            ),
-        ),
     ],
 )
 def test_a_call_asks_for_its_address(call: Call[Any], target: str) -> None:

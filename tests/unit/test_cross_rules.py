@@ -131,16 +131,6 @@ def test_the_same_name_at_another_price_is_another_asset_and_named_with_both_mar
     assert HYPERLIQUID not in (found.spread.highest, found.spread.lowest)
 
 
-def test_a_venue_whose_marks_mostly_differ_is_disputed_instead_of_silently_left_out() -> None:
-    names = [f"C{letter}" for letter in "ABCDEFGH"]
-    usual = facts(BYBIT, *(contract(BYBIT, name, open_interest_usd=5e3) for name in names))
-    wrong = facts(BINANCE, *(contract(BINANCE, name, price=10.0) for name in names))
-    found = compared(usual, wrong).coins["CA"]
-
-    assert (found.venues[1].state, found.venues[1].disputed) == ("disputed", ("price",))
-    assert (found.open_interest_usd, found.open_interest_missing[0].venue) == (None, BINANCE)
-
-
 def test_multiplier_contracts_are_compared_and_summed_in_single_coins() -> None:
     found = compared(
         facts(BYBIT, contract(BYBIT, "1000PEPE", 0.01)),
@@ -205,16 +195,20 @@ def test_a_disputed_open_interest_does_not_make_a_venue_the_deepest() -> None:
     assert [each.state for each in found.venues] == ["ok", "ok", "different asset"]
 
 
-def test_wrong_marks_of_the_deepest_venue_do_not_make_the_others_wrong() -> None:
+@pytest.mark.parametrize("usual", [[BYBIT], [BYBIT, HYPERLIQUID]])
+def test_a_venue_whose_marks_mostly_differ_is_disputed_also_if_it_is_the_deepest(
+    usual: list[str],
+) -> None:
     names = [f"C{letter}" for letter in "ABCDEFGH"]
-    usual = [
-        facts(each, *(contract(each, name) for name in names)) for each in (BYBIT, HYPERLIQUID)
-    ]
-    deep = [contract(BINANCE, name, price=10.0, open_interest_usd=9e3) for name in names]
-    found = compared(*usual, facts(BINANCE, *deep)).coins["CA"]
+    right = [facts(venue, *(contract(venue, name) for name in names)) for venue in usual]
+    interest = 100.0 if len(usual) == 1 else 9e3
+    wrong = [contract(BINANCE, name, 10.0, open_interest_usd=interest) for name in names]
+    found = compared(*right, facts(BINANCE, *wrong)).coins["CA"]
 
-    assert [each.state for each in found.venues] == ["ok", "ok", "disputed"]
-    assert (found.deepest, found.open_interest_missing[0].venue) == (BYBIT, BINANCE)
+    assert [each.state for each in found.venues] == [*["ok"] * len(usual), "disputed"]
+    assert found.venues[-1].disputed == ("price",)
+    assert (found.deepest, found.open_interest_usd) == (BYBIT, None)
+    assert [each.venue for each in found.open_interest_missing] == [BINANCE]
 
 
 def test_a_spread_is_between_two_venues_even_if_one_lists_the_coin_twice() -> None:
