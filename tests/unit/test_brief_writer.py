@@ -44,13 +44,6 @@ def rules(briefs: list[Brief]) -> list[str]:
     return [brief.rule for brief in briefs]
 
 
-def test_a_brief_is_in_one_conclusion_and_after_it_is_stored_in_no_other() -> None:
-    writer = BriefWriter()
-
-    assert len(stored(writer, failing())) == 1
-    assert stored(writer, evidence(as_of=AT + 5_000)) == []
-
-
 def test_a_brief_that_could_not_be_stored_comes_along_unchanged_and_once() -> None:
     writer = BriefWriter()
     first = concluded(writer, failing())

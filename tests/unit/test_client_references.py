@@ -79,14 +79,6 @@ def test_a_write_that_fails_leaves_what_was_kept(tmp_path: Path) -> None:
     assert shown(tmp_path) == [file]
 
 
-def test_kinds_that_did_not_change_are_as_another_subscriber_left_them(tmp_path: Path) -> None:
-    one, other = (ReferenceFile(tmp_path / "references.json") for _ in range(2))
-    one.write({"rates-desk": FIRST})
-    other.write({"funding-regime-stance": FIRST})
-    one.write({"rates-desk": SECOND})
-    assert other.read() == {"rates-desk": SECOND, "funding-regime-stance": FIRST}
-
-
 def test_what_was_dropped_or_failed_lets_the_next_writer_in(tmp_path: Path) -> None:
     file = tmp_path / "references.json"
     store = ReferenceFile(file)

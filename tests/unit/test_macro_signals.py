@@ -1,7 +1,6 @@
 """Signals of daily figures: what they say, when they say unknown, and without the exchange."""
 
 import logging
-from typing import Any
 
 import pytest
 
@@ -71,30 +70,29 @@ def test_the_value_of_flow_names_what_is_covered() -> None:
     assert btc_etf_flow(of_flows(-0.5, -0.5, -0.25, -0.2)).value.startswith("-1.45 % of assets")
 
 
+def without_a_day(seen: MacroEvidence) -> MacroEvidence:
+    days = seen.etf.days
+    return seen._replace(etf=EtfSeries("IBIT only", days[:-3] + days[-2:]))
+
+
 @pytest.mark.parametrize(
-    ("newest", "how", "is_known"),
+    ("seen", "is_known"),
     [
-        ([], {"count": 20}, True),
-        ([], {"count": 19}, False),
-        ([None, 0.1, 0.1, 0.1, 0.1, 0.1], {}, True),
-        ([None, 0.1, 0.1, 0.1, 0.1], {}, False),
-        ([None], {}, False),
-        ([], {"day": "2026-11-04"}, True),
-        ([], {"day": "2026-11-03"}, False),
+        (of_flows(count=20), True),
+        (of_flows(count=19), False),
+        (of_flows(None, 0.1, 0.1, 0.1, 0.1, 0.1), True),
+        (of_flows(None, 0.1, 0.1, 0.1, 0.1), False),
+        (of_flows(None), False),
+        (of_flows(day="2026-11-04"), True),
+        (of_flows(day="2026-11-03"), False),
+        (of_flows(*[100.0] * 5), True),
+        (without_a_day(of_flows(*[100.0] * 5)), False),
     ],
 )
 def test_flow_needs_twenty_days_all_five_flows_and_a_recent_day(
-    newest: list[float | None], how: dict[str, Any], is_known: bool
+    seen: MacroEvidence, is_known: bool
 ) -> None:
-    assert (btc_etf_flow(of_flows(*newest, **how)) != NOT_KNOWN) == is_known
-
-
-def test_a_week_with_a_missing_business_day_is_not_judged() -> None:
-    whole = of_flows(*[100.0] * 5)
-    holed = whole.etf.days[:-3] + whole.etf.days[-2:]
-
-    assert btc_etf_flow(whole) != NOT_KNOWN
-    assert btc_etf_flow(whole._replace(etf=EtfSeries("IBIT only", holed))) == NOT_KNOWN
+    assert (btc_etf_flow(seen) != NOT_KNOWN) == is_known
 
 
 @pytest.mark.parametrize(
@@ -127,23 +125,25 @@ def test_the_value_of_rates_is_in_percent_and_basis_points() -> None:
     )
 
 
+MONTH = of_yields([4.0] * 30, [4.0] * 30)
+
+
 @pytest.mark.parametrize(
-    ("count", "day", "is_known"),
-    [(21, "2026-11-04", True), (20, "2026-11-04", False), (21, "2026-11-03", False)],
+    ("seen", "is_known"),
+    [
+        (of_yields([4.0] * 21, [4.0] * 21, day="2026-11-04"), True),
+        (of_yields([4.0] * 20, [4.0] * 20, day="2026-11-04"), False),
+        (of_yields([4.0] * 21, [4.0] * 21, day="2026-11-03"), False),
+        (MONTH._replace(us3m=MONTH.us3m[:-2]), False),  # of too old a day
+        (MONTH._replace(us3m=MONTH.us3m[10:]), False),
+        (MONTH._replace(us3m=[]), False),
+        (MONTH._replace(us10y=MONTH.us10y[9:]), True),
+    ],
 )
-def test_rates_need_twenty_one_recent_days(count: int, day: str, is_known: bool) -> None:
-    seen = of_yields([4.0] * count, [4.0] * count, day=day)
-
+def test_rates_need_twenty_one_recent_days_with_both_yields(
+    seen: MacroEvidence, is_known: bool
+) -> None:
     assert (us_rates(seen) != NOT_KNOWN) == is_known
-
-
-def test_only_days_with_both_yields_count() -> None:
-    seen = of_yields([4.0] * 30, [4.0] * 30)
-
-    assert us_rates(seen._replace(us3m=seen.us3m[:-2])) == NOT_KNOWN  # of too old a day
-    assert us_rates(seen._replace(us3m=seen.us3m[10:])) == NOT_KNOWN
-    assert us_rates(seen._replace(us3m=[])) == NOT_KNOWN
-    assert us_rates(seen._replace(us10y=seen.us10y[9:])) != NOT_KNOWN
 
 
 def both(at: int = START) -> MacroEvidence:

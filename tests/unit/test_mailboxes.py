@@ -82,6 +82,7 @@ def test_no_accepted_address_can_break_out_of_a_mail_header(text: str, ending: s
         email, mailbox = parse_address(text + ending)
     except InvalidRequest:
         return
+    assert parse_address(email) == (email, mailbox)
     assert parse_address(mailbox).mailbox == mailbox
     for accepted in (email, mailbox):
         assert accepted.isascii()
@@ -89,11 +90,3 @@ def test_no_accepted_address_can_break_out_of_a_mail_header(text: str, ending: s
         assert not set(accepted) & set(' \r\n\0\t"<>,;:()[]\\')
         assert accepted.count("@") == 1
         assert len(accepted) <= 254
-
-
-@pytest.mark.thorough
-@given(st.from_regex(r"[a-z]{1,9}(\.[A-Z]{1,9})?@([a-z]{1,9}\.){1,9}[a-z]{2,5}", fullmatch=True))
-def test_an_accepted_address_is_read_again_as_itself(text: str) -> None:
-    address = parse_address(text)
-    assert parse_address(address.email) == address
-    assert parse_address(address.mailbox).mailbox == address.mailbox
