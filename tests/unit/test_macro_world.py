@@ -118,19 +118,6 @@ def test_holdings_are_published_before_the_next_trading_day() -> None:
     assert holdings_day(moment) == "Oct 16, 2026"
 
 
-@pytest.mark.parametrize(
-    ("day", "utc_hour"),
-    [
-        (date(2026, 3, 6), 13),
-        (date(2026, 3, 9), 12),
-        (date(2026, 10, 30), 12),
-        (date(2026, 11, 2), 13),
-    ],
-)
-def test_new_york_changes_its_clocks(day: date, utc_hour: int) -> None:
-    assert datetime.fromtimestamp(new_york(day, 8) / 1000, UTC).hour == utc_hour
-
-
 def test_a_year_has_its_own_file_and_an_empty_one_has_a_header_only() -> None:
     later = EPOCH + 150 * DAY
     assert {row["Date"][-4:] for row in treasury(later, 2027)} == {"2027"}
@@ -172,12 +159,6 @@ def test_the_target_range_changes_once_and_holds_the_funds_rate(seed: int) -> No
     assert [change.day for change in changes] == [macro.policy.since]
     assert day_of(EPOCH) < macro.policy.since < day_of(NOW)
     assert is_business_day(macro.policy.since)
-
-
-def test_the_requested_number_of_rates_is_returned() -> None:
-    rows = rates(SOFR.replace("400", "5"), NOW)
-    assert rows == rates(SOFR, NOW)[:5]
-    assert answer(MACRO, SOFR.replace("400", "0"), {}, NOW).status == 400
 
 
 def test_some_sofr_values_are_revised_in_the_afternoon_after_their_publication() -> None:
@@ -240,17 +221,3 @@ def test_between_two_releases_nothing_changes() -> None:
         assert everything(MACRO, following - 1) == seen[-1]
     assert len(set(map(tuple, seen))) >= 10
     assert effr_published_at(date(2026, 10, 30)) in moments
-
-
-@pytest.mark.parametrize(
-    ("path", "query"),
-    [
-        ("/", {}),
-        (f"{TREASURY_PATH}/2026/all", {"type": "daily_treasury_bill_rates"}),
-        (f"{TREASURY_PATH}/26/all", CURVES),
-        ("/api/rates/secured/sofr/last/five.json", {}),
-        (FUND_PATH.replace("333011", "1"), {}),
-    ],
-)
-def test_an_unknown_file_is_not_found(path: str, query: dict[str, str]) -> None:
-    assert answer(MACRO, path, query, NOW).status == 404
