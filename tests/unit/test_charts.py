@@ -233,8 +233,7 @@ def test_labels_of_a_chart_never_touch(values: list[float | None], minute: int, 
     expect_labels_apart(column_chart(columns, prefix="c", name="Liquidations", time=time))
 
 
-@pytest.mark.parametrize("days", DAYS)
-@given(st.integers(0, 60 * 24))
+@given(st.sampled_from(DAYS), st.integers(0, 60 * 24))
 def test_the_charts_of_a_page_have_the_same_plot_and_the_same_instants(
     days: int, minute: int
 ) -> None:

@@ -378,8 +378,7 @@ async def test_a_failing_exchange_is_published_as_health_until_it_answers_again(
     before = await world.versions()
     await world.pass_seconds(4 * POLL, sleepers)
 
-    since = START + POLL * 1_000
-    health = ExchangeHealth(world.clock(), "unreachable", since)
+    health = ExchangeHealth(world.clock(), "unreachable", START + POLL * 1_000)
     assert await world.published(EXCHANGE_HEALTH) == health
     after = await world.versions()
     for feed in ("perpetuals", "long-accounts", "regime"):
@@ -389,9 +388,8 @@ async def test_a_failing_exchange_is_published_as_health_until_it_answers_again(
     await world.pass_seconds(POLL, sleepers)
     assert await world.published(EXCHANGE_HEALTH) == ExchangeHealth(world.clock())
     assert await world.published(PERPETUALS) == reading(world.clock())
-    said = caplog.messages
-    assert said.count("exchange fails") == 1
-    assert said.count("exchange answers again") == 1
+    for event in ("exchange fails", "exchange answers again"):
+        assert caplog.messages.count(event) == 1
 
 
 async def test_a_collector_that_starts_while_the_exchange_fails_publishes_later(
@@ -428,8 +426,7 @@ async def test_data_of_a_failed_write_is_stored_by_the_next_write(
     stored = await world.fetch("SELECT at FROM liquidations ORDER BY at")
     assert stored == [(LIQUIDATION.at,), (LATER.at,)]
     assert await world.published(PERPETUALS) == reading(world.clock())
-    said = caplog.messages
-    assert said == ["reading not stored; its liquidations go with the next"] * 2
+    assert caplog.messages == ["reading not stored; its liquidations go with the next"] * 2
 
 
 SLOW = {"poll_seconds": 59, "feed_max_age_seconds": 70, "lease_seconds": 300, "share_seconds": 1000}
@@ -458,7 +455,6 @@ async def test_what_was_heard_is_not_lost_when_the_database_misses(
 @settings(**SLOW | {"poll_seconds": 60})
 async def test_what_is_past_its_retention_is_dropped_by_the_leader(world: World) -> None:
     old = Liquidation(START - 91 * DAY, "BTCUSDT", "long", 1.0, 1.0)
-
     sleepers, _ = await world.start()
     world.exchange.hears(old, LIQUIDATION)
     await world.pass_seconds(60, sleepers)
