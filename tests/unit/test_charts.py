@@ -311,11 +311,13 @@ def test_a_day_is_marked_by_its_hours_and_the_date_at_midnight() -> None:
     assert labels == ["6 Nov", "06:00", "12:00", "18:00"]
 
 
-def test_the_line_is_left_open_where_nothing_was_recorded() -> None:
-    root = parsed(draw([1.0, 2.0, None, None, 3.0, 4.0, None, 5.0]))
+def test_the_line_is_open_where_nothing_was_recorded_and_its_dot_is_the_last_point() -> None:
+    root = parsed(draw([1.0, 2.0, None, None, 3.0, 4.0, None, 5.0, None]))
     steps = of_class(root, "line")[0].attrib["d"]
     assert steps.count("M") + steps.count("m") == 3
     assert steps.endswith("h0")  # the last point stands alone
+    dot, last = of_class(root, "last")[0], list(places(steps))[-1]
+    assert (float(dot.attrib["cx"]), float(dot.attrib["cy"])) == pytest.approx(last, abs=0.05)
     assert of_class(root, "gap")
     whole = parsed(draw([1.0, 2.0, 3.0]))
     assert not of_class(whole, "gap")
@@ -354,13 +356,6 @@ def test_a_caption_says_which_values_come_from_the_exchanges_history(
         source = f"come from the exchange's own history{kind}"
         said = measure_chart(shown._replace(measure=measure), "BTC", "").origin
         assert said == ("" if values is None else f"Dashed: {values.format(source)}")
-
-
-def test_the_dot_stands_at_the_last_known_point() -> None:
-    root = parsed(draw([1.0, 3.0, 2.0, None]))
-    dot = of_class(root, "last")[0]
-    last = list(places(of_class(root, "line")[0].attrib["d"]))[-1]
-    assert (float(dot.attrib["cx"]), float(dot.attrib["cy"])) == pytest.approx(last, abs=0.05)
 
 
 @given(st.lists(st.tuples(st.floats(0, 320), st.floats(0, 174)) | st.none(), max_size=400))
