@@ -24,12 +24,8 @@ def asked() -> Asked:
     return Asked()
 
 
-def test_nothing_is_known_before_the_first_call(asked: Asked) -> None:
-    assert asked.known() == Reachability(None, None)
-    assert reachability([], START) == Reachability(None, None)
-
-
-def test_the_newest_answer_to_any_call_counts(asked: Asked) -> None:
+def test_nothing_is_known_before_the_first_call_and_then_the_newest_answer(asked: Asked) -> None:
+    assert reachability([], START) == asked.known() == Reachability(None, None)
     asked.users.answered()
     asked.clock.pass_seconds(5)
     asked.keys.answered()

@@ -151,12 +151,12 @@ def test_the_inputs_are_canonical_json_with_their_digest(
 def test_the_same_figures_are_told_once_however_long_they_stay_the_newest(
     seen: MacroEvidence,
 ) -> None:
-    desk = BriefWriter()
+    writer = BriefWriter()
     told = []
     for hours in range(24 * 14):
         at = START + hours * DAY // 24
-        briefs = desk.conclude(evidence(as_of=at), seen._replace(at=at))
-        desk.written(briefs)
+        briefs = writer.conclude(evidence(as_of=at), seen._replace(at=at))
+        writer.written(briefs)
         told += briefs
 
     assert len(told) == 1
@@ -181,12 +181,12 @@ def in_days(days: int) -> dict[str, Any]:
 def test_later_figures_are_told_after_the_cooldown_of_their_subject(
     first: MacroEvidence, later: MacroEvidence, is_told: bool
 ) -> None:
-    desk = BriefWriter()
-    briefs = desk.conclude(evidence(as_of=START), first)
-    desk.written(briefs)
+    writer = BriefWriter()
+    briefs = writer.conclude(evidence(as_of=START), first)
+    writer.written(briefs)
 
     assert len(briefs) == 1
-    assert bool(desk.conclude(evidence(as_of=later.at), later)) == is_told
+    assert bool(writer.conclude(evidence(as_of=later.at), later)) == is_told
 
 
 @pytest.mark.parametrize("seen", [of_flows(*IN), of_slopes(-6.0)])

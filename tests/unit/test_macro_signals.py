@@ -162,9 +162,9 @@ def labels(conclusion: SignalConclusion | None) -> dict[str, str]:
     return {each.key: each.label for each in conclusion.signals.signals}
 
 
-def stored(desk: SignalJudge, conclusion: SignalConclusion | None) -> SignalConclusion | None:
+def stored(judge: SignalJudge, conclusion: SignalConclusion | None) -> SignalConclusion | None:
     if conclusion is not None:
-        desk.written(conclusion)
+        judge.written(conclusion)
     return conclusion
 
 
@@ -173,11 +173,11 @@ def stored(desk: SignalJudge, conclusion: SignalConclusion | None) -> SignalConc
     "Their signals are still evaluated; market signals become `unknown` at the freshness limit.",
 )
 def test_daily_figure_signals_are_evaluated_while_the_exchange_fails() -> None:
-    desk = SignalJudge()
-    first = stored(desk, desk.conclude(evidence(as_of=START), both()))
+    judge = SignalJudge()
+    first = stored(judge, judge.conclude(evidence(as_of=START), both()))
     assert first is not None
 
-    failed = stored(desk, desk.conclude_failure(of_flows(at=START + MINUTE), "a venue"))
+    failed = stored(judge, judge.conclude_failure(of_flows(at=START + MINUTE), "a venue"))
 
     assert failed is not None
     market = len(MARKET_METHODS)
@@ -195,22 +195,22 @@ def test_daily_figure_signals_are_evaluated_while_the_exchange_fails() -> None:
 
 
 def test_a_failure_is_judged_once_a_minute_and_delays_no_reading() -> None:
-    desk = SignalJudge()
-    stored(desk, desk.conclude(evidence(as_of=START), both()))
+    judge = SignalJudge()
+    stored(judge, judge.conclude(evidence(as_of=START), both()))
 
-    assert desk.conclude_failure(both(START + MINUTE - 1), "a venue") is None
-    assert stored(desk, desk.conclude_failure(both(START + MINUTE), "a venue")) is not None
-    assert desk.conclude_failure(both(START + MINUTE + 5_000), "a venue") is None
+    assert judge.conclude_failure(both(START + MINUTE - 1), "a venue") is None
+    assert stored(judge, judge.conclude_failure(both(START + MINUTE), "a venue")) is not None
+    assert judge.conclude_failure(both(START + MINUTE + 5_000), "a venue") is None
     later = evidence(as_of=START + MINUTE + 10_000)
-    assert stored(desk, desk.conclude(later, both())) is not None
-    assert desk.conclude(evidence(as_of=START + MINUTE + 15_000), both()) is None
+    assert stored(judge, judge.conclude(later, both())) is not None
+    assert judge.conclude(evidence(as_of=START + MINUTE + 15_000), both()) is None
 
 
 def test_where_nothing_was_ever_judged_a_failure_judges_only_what_is_known() -> None:
-    desk = SignalJudge()
+    judge = SignalJudge()
 
-    assert desk.conclude_failure(NO_FIGURES._replace(at=START), "a venue") is None
-    assert labels(desk.conclude_failure(both(), "a venue")) == {
+    assert judge.conclude_failure(NO_FIGURES._replace(at=START), "a venue") is None
+    assert labels(judge.conclude_failure(both(), "a venue")) == {
         **{each.key: "unknown" for each in MARKET_METHODS},
         "btc-etf-flow": "mixed",
         "us-rates": "consolidation",
