@@ -17,8 +17,8 @@ from support.markets import BTC, PEPE, changed, reading, shares
 from support.service import Answer, Service, ask, fresh_service
 
 BOUND_MS = 30_000
-SIGNALS_UNTIL = START + 30_000
-"""The bound of the market that they were judged by."""
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+"""An image that is opened as a page runs and loads nothing."""
 
 NAMED = ["record", "regime", "funding/BTC", "signal/btc-funding-regime", "status"]
 PLAIN = ["record", "regime", *(f"signal/{method.key}" for method in METHODS), "status"]
@@ -139,7 +139,7 @@ def test_a_badge_is_an_svg_that_caches_keep_for_ten_minutes(
 
     assert answer.headers == {
         "content-type": "image/svg+xml; charset=utf-8",
-        "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'",
+        "content-security-policy": POLICY,
         "content-length": str(len(answer.body)),
         "etag": answer.headers["etag"],
         "access-control-allow-origin": "*",
@@ -206,21 +206,30 @@ def test_badges_follow_the_data(moving_badges: Badges) -> None:
     "Market badges turn grey and say so. Caches keep that for one minute.",
 )
 @EVERY_FORM
-@pytest.mark.parametrize(("name", "label"), [("regime", "regime"), ("funding/eth", "ETH funding")])
-def test_a_stale_market_feed_gives_error_badges_and_no_502(
-    badges: Badges, name: str, label: str, form: str
+@pytest.mark.parametrize(
+    ("name", "age_ms", "expected"),
+    [
+        ("regime", BOUND_MS, ("regime", "unavailable")),
+        ("funding/eth", BOUND_MS, ("ETH funding", "unavailable")),
+        ("signal/btc-funding-regime", BOUND_MS, ("BTC funding regime", "unknown")),
+        ("funding/nosuch", 0, ("NOSUCH funding", "unknown")),
+    ],
+)
+def test_what_is_unknown_or_stale_is_an_error_badge_and_no_502(
+    badges: Badges, name: str, age_ms: int, expected: tuple[str, str], form: str
 ) -> None:
     target = f"/badge/{name}.{form}"
     fresh = badges.ask(target)
-    badges.clock.now = START + BOUND_MS - 1
-    assert badges.ask(target) == fresh
+    if age_ms:
+        badges.clock.now = START + age_ms - 1
+        assert badges.ask(target) == fresh
 
-    badges.clock.now = START + BOUND_MS
-    answer = badges.ask(target, if_none_match=fresh.headers["etag"])
+    badges.clock.now = START + age_ms
+    answer = badges.ask(target, if_none_match=fresh.headers["etag"] if age_ms else "")
 
     assert answer.status == 200
     assert answer.headers["cache-control"] == "public, max-age=60"
-    assert words(answer) == (label, "unavailable")
+    assert words(answer) == expected
     if form == "json":
         assert (answer.json()["isError"], answer.json()["cacheSeconds"]) == (True, 60)
 
@@ -235,26 +244,6 @@ def test_before_any_data_every_badge_is_drawn(empty_badges: Badges) -> None:
         "signal/btc-funding-regime": "unknown",
         "status": "down",
     }
-
-
-def test_a_symbol_that_is_not_traded_is_unknown(badges: Badges) -> None:
-    answer = badges.ask("/badge/funding/nosuch.svg")
-
-    assert answer.status == 200
-    assert answer.headers["cache-control"] == "public, max-age=60"
-    assert words(answer) == ("NOSUCH funding", "unknown")
-
-
-def test_a_signal_past_its_bound_is_unknown(badges: Badges) -> None:
-    target = "/badge/signal/btc-funding-regime.svg"
-    badges.clock.now = SIGNALS_UNTIL - 1
-    assert words(badges.ask(target)) == ("BTC funding regime", "neutral")
-
-    badges.clock.now = SIGNALS_UNTIL
-    answer = badges.ask(target)
-
-    assert words(answer) == ("BTC funding regime", "unknown")
-    assert answer.headers["cache-control"] == "public, max-age=60"
 
 
 def test_no_badge_outlives_what_is_behind_it_at_the_front_door(badges: Badges) -> None:
@@ -343,8 +332,9 @@ def test_an_unknown_badge_is_404_with_a_badge_that_says_so(badges: Badges, path:
 
     assert answer.status == 404
     assert words(answer) == ("barograph", "badge not found")
-    is_json = answer.headers["content-type"] == "application/json"
-    assert is_json == path.endswith(".json")
+    is_json = path.endswith(".json")
+    assert (answer.headers["content-type"] == "application/json") == is_json
+    assert answer.headers.get("content-security-policy") == (None if is_json else POLICY)
     assert answer.headers["cache-control"] == "public, max-age=60"
     assert answer.headers["access-control-allow-origin"] == "*"
     assert "etag" not in answer.headers
@@ -357,12 +347,6 @@ def test_badges_are_read_from_memory_alone(tmp_path: Path) -> None:
 
     assert {name: badges.ask(f"/badge/{name}.svg") for name in NAMED} == before
     assert words(before["status"]) == ("status", "ok")
-
-
-def test_every_image_opened_as_a_page_runs_and_loads_nothing(badges: Badges) -> None:
-    for path in ("gauge.svg", "nothing.svg", "signal/x.svg", f"record.svg?{'x' * 10_000}"):
-        policy = badges.ask(f"/badge/{path}").headers["content-security-policy"]
-        assert policy == "default-src 'none'; style-src 'unsafe-inline'", path
 
 
 def test_the_badges_are_described_with_their_parameters(badges: Badges) -> None:
@@ -386,6 +370,7 @@ def test_the_gauge_shows_the_regime_and_its_rate_while_the_market_is_fresh(badge
     assert b"BTC funding: unavailable" in stale.body
     assert b'class="marker"' not in stale.body
     assert fresh.headers.keys() == stale.headers.keys()
+    assert fresh.headers["content-security-policy"] == POLICY
 
 
 def test_the_gauge_of_a_demo_says_that_its_data_is_simulated() -> None:

@@ -311,14 +311,15 @@ def test_an_instance_that_sells_nothing_says_so(market: Service) -> None:
 
 def test_every_link_uses_another_base_address(tmp_path: Path) -> None:
     elsewhere = "http://10.0.0.9:8080/barograph"
+    paths = ("/llms.txt", "/llms-full.txt", "/openapi.json", "/openapi-gpt.json", SECURITY)
     with fresh_service(tmp_path, base_url=elsewhere, security_contact=CONTACT) as service:
-        paths = ("/llms.txt", "/llms-full.txt", "/openapi.json", "/openapi-gpt.json", SECURITY)
         answers = [service.ask(path).body.decode() for path in paths]
         page, index = service.ask("/"), service.ask("/api/agent")
         robots = text(service.ask("/robots.txt"))
 
     assert page.headers["link"] == LINKS.format("/barograph")
     assert index.headers["link"] == LINKS.format(elsewhere)
+    assert (index.json()["site"], index.json()["mcp"]) == (f"{elsewhere}/", f"{elsewhere}/api/mcp")
     assert all(elsewhere in each and BASE_URL not in each for each in answers)
     assert "Disallow: /barograph/api/x402/\n" in robots
 

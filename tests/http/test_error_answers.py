@@ -166,6 +166,7 @@ def test_a_long_query_is_414_in_the_form_of_its_path(market: Service, query: str
     page = market.ask(f"/markets?{query}&z", accept=BROWSER)
     assert (svg.status, twin.status, page.status) == (414, 414, 414)
     assert svg.headers["content-type"] == "image/svg+xml; charset=utf-8"
+    assert svg.headers["content-security-policy"].startswith("default-src 'none'; style-src 'unsaf")
     assert b"query too long" in svg.body
     assert b"barograph: error" in refused_badge("/badge/record.svg", 503).body
     assert twin.json()["isError"] is True
