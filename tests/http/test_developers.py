@@ -32,11 +32,24 @@ Operation = tuple[str, str, list[str], list[str]]
 IF_NONE_MATCH = "#/components/parameters/If-None-Match"
 
 
-@pytest.fixture
-def market(site: SiteService) -> SiteService:
+@pytest.fixture(scope="module")
+def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SiteService]:
     """A site whose market is fresh."""
+    site = SiteService(tmp_path_factory.mktemp("developers"))
     site.service.publish(reading(), shares())
-    return site
+    yield site
+    site.close()
+
+
+@pytest.fixture(scope="module")
+def page(market: SiteService) -> str:
+    return developers(market.service)
+
+
+@pytest.fixture(scope="module")
+def schema(market: SiteService) -> dict[str, Any]:
+    body: dict[str, Any] = market.ask("/openapi.json").json()
+    return body
 
 
 def element(page: str, name: str) -> str:
@@ -66,9 +79,7 @@ def shown_operations(page: str) -> dict[str, Operation]:
     return found
 
 
-def described_operations(
-    schema: dict[str, Any],
-) -> dict[str, tuple[str, str, list[str], list[str]]]:
+def described_operations(schema: dict[str, Any]) -> dict[str, Operation]:
     """The same of a description, less what the page tells once for all."""
     found = {}
     for path, item in schema["paths"].items():
@@ -81,17 +92,16 @@ def described_operations(
     return found
 
 
-def test_every_operation_of_the_description_is_on_the_page_as_it_is(service: Service) -> None:
-    schema = service.ask("/openapi.json").json()
-
-    assert shown_operations(developers(service)) == described_operations(schema)
+def test_every_operation_of_the_description_is_on_the_page_as_it_is(
+    page: str, schema: dict[str, Any]
+) -> None:
+    assert shown_operations(page) == described_operations(schema)
     assert len(schema["paths"]) > 40
 
 
-def test_what_the_page_tells_once_holds_for_every_free_operation(service: Service) -> None:
-    page = developers(service)
-    schema = service.ask("/openapi.json").json()
-
+def test_what_the_page_tells_once_holds_for_every_free_operation(
+    page: str, schema: dict[str, Any]
+) -> None:
     assert "has its current <code>ETag</code>. Other methods get 405" in page
     for _, operation in operations(schema):
         is_private = bool(operation["security"])
@@ -100,16 +110,16 @@ def test_what_the_page_tells_once_holds_for_every_free_operation(service: Servic
         assert is_private or {"405", "414"} <= set(operation["responses"])
 
 
-def test_each_parameter_is_shown_with_type_default_and_limits(service: Service) -> None:
-    page = re.sub(r"<[^>]+>", "", developers(service))
+def test_each_parameter_is_shown_with_type_default_and_limits(page: str) -> None:
+    text = re.sub(r"<[^>]+>", "", page)
 
-    assert "integer; 1 to 50; default 15" in page
-    assert "string; matching ^[A-Za-z0-9]{1,15}$; default BTC" in page
-    assert "integer; 1 to 2147483647" in page
+    assert "integer; 1 to 50; default 15" in text
+    assert "string; matching ^[A-Za-z0-9]{1,15}$; default BTC" in text
+    assert "integer; 1 to 2147483647" in text
 
 
-def test_what_is_entitled_or_paid_says_what_it_needs(service: Service) -> None:
-    blocks = developers(service).split('<details class="operation"')
+def test_what_is_entitled_or_paid_says_what_it_needs(page: str) -> None:
+    blocks = page.split('<details class="operation"')
     needs = {
         name: re.findall(r"(?:Requires| or) <code>(.*?)</code>", block)
         for block in blocks
@@ -128,8 +138,9 @@ def test_what_is_entitled_or_paid_says_what_it_needs(service: Service) -> None:
     ]
 
 
-def test_the_first_answer_is_the_one_that_this_instance_gives(market: SiteService) -> None:
-    page = developers(market.service)
+def test_the_first_answer_is_the_one_that_this_instance_gives(
+    market: SiteService, page: str
+) -> None:
     really = market.service.ask("/api/agent/derivatives?symbol=BTC").json()
 
     assert json.loads(element(page, "first-answer")) == really
@@ -141,8 +152,7 @@ def test_the_first_answer_is_the_one_that_this_instance_gives(market: SiteServic
     "The market feed is stale while a visitor reads the developer page",
     "The page shows `not available now (502)` and the real error instead of an example.",
 )
-def test_stale_data_is_not_shown_as_an_answer(market: SiteService) -> None:
-    service = market.service
+def test_stale_data_is_not_shown_as_an_answer(service: Service) -> None:
     fresh = service.ask("/developers")
     service.clock.pass_seconds(service.settings.feed_max_age_seconds)
     stale = service.ask("/developers", if_none_match=fresh.headers["etag"])
@@ -154,19 +164,6 @@ def test_stale_data_is_not_shown_as_an_answer(market: SiteService) -> None:
     assert json.loads(element(page, "first-answer")) == error.json()
     service.publish(reading(service.clock()), shares(service.clock()))
     assert "not available now" not in developers(service)
-
-
-def test_the_page_is_written_once_for_each_state_of_the_data(market: SiteService) -> None:
-    service = market.service
-    first = service.ask("/developers")
-    kept = service.board.hot["/developers", b""]
-    again = service.ask("/developers")
-    assert (first.body, first.headers) == (again.body, again.headers)
-    assert service.board.hot["/developers", b""] is kept
-
-    service.publish(reading(service.clock() + 1_000), shares())
-    assert ("/developers", b"") not in service.board.hot
-    assert service.ask("/developers").headers["etag"] != first.headers["etag"]
 
 
 def test_addresses_that_nobody_counts_are_not_kept(market: SiteService) -> None:
@@ -197,13 +194,10 @@ def test_the_page_tells_how_to_use_the_service(market: SiteService) -> None:
     assert "/keys" in page.targets
 
 
-def test_reads_of_the_page_can_be_copied_as_they_stand(market: SiteService) -> None:
-    page = developers(market.service)
-    described = market.service.ask("/openapi.json").json()["paths"]
-
+def test_reads_of_the_page_can_be_copied_as_they_stand(page: str, schema: dict[str, Any]) -> None:
     for name in ("all-curl", "stream-curl", "stream-javascript", "webhook-curl"):
         (target,) = re.findall(rf"{BASE_URL}(/api/v1/[\w/.-]+)", element(page, name))
-        assert target in described, name
+        assert target in schema["paths"], name
 
 
 def test_programs_find_the_descriptions_from_the_page(market: SiteService) -> None:
@@ -219,8 +213,7 @@ def test_programs_find_the_descriptions_from_the_page(market: SiteService) -> No
         assert market.ask(path).headers["content-type"].startswith(content_type)
 
 
-def test_every_badge_can_be_copied_in_three_forms(market: SiteService) -> None:
-    page = market.ask("/developers").text
+def test_every_badge_can_be_copied_in_three_forms(market: SiteService, page: str) -> None:
     pictures = re.findall(r'<img src="(/badge/[^"]+)"', page)
 
     assert len(pictures) > 9
@@ -238,9 +231,8 @@ def test_every_badge_can_be_copied_in_three_forms(market: SiteService) -> None:
 
 
 def test_the_first_badge_says_something_everywhere_and_each_tells_what_it_shows(
-    market: SiteService,
+    market: SiteService, page: str
 ) -> None:
-    page = market.ask("/developers").text
     badges = re.findall(r'<img src="(/badge/[^"]+)"[^>]*> <span class="quiet">([^<]+)</span>', page)
     texts = dict(badges)
 
@@ -250,18 +242,17 @@ def test_the_first_badge_says_something_everywhere_and_each_tells_what_it_shows(
         assert method.name in unescape(texts[f"/badge/signal/{method.key}.svg"])
 
 
-def test_endpoints_are_folded_by_tag_and_each_tag_can_be_linked_to(service: Service) -> None:
-    page = developers(service)
-    tags = [tag["name"] for tag in service.ask("/openapi.json").json()["tags"]]
+def test_endpoints_are_folded_by_tag_and_each_tag_can_be_linked_to(
+    page: str, schema: dict[str, Any]
+) -> None:
     groups = re.findall(r'<details class="group">\n<summary id="tag-([\w-]+)">', page)
 
-    assert groups == tags
+    assert groups == [tag["name"] for tag in schema["tags"]]
     assert "<details open" not in page
     assert page.count('<details class="operation"') == len(shown_operations(page))
 
 
-def test_the_table_of_errors_says_where_each_is_answered(service: Service) -> None:
-    page = developers(service)
+def test_the_table_of_errors_says_where_each_is_answered(page: str) -> None:
     row = re.search(r"<td><code>Payment required</code></td><td[^>]*>(.*?)</td>", page)
 
     assert row is not None
@@ -269,9 +260,7 @@ def test_the_table_of_errors_says_where_each_is_answered(service: Service) -> No
     assert "payment_required</code>" not in page
 
 
-def test_the_tools_are_named_as_they_are_called(market: SiteService) -> None:
-    page = market.ask("/developers").text
-
+def test_the_tools_are_named_as_they_are_called(page: str) -> None:
     assert re.findall(r'data-tool="(\w+)"', page) == [tool.name for tool in TOOLS]
     server = json.loads(element(page, "mcp-file"))["mcpServers"]["barograph"]
     assert server["url"] == element(page, "mcp-address") == f"{BASE_URL}/api/mcp"
@@ -288,9 +277,7 @@ def test_prices_are_shown_where_payments_are_taken(tmp_path: Path) -> None:
     assert "Do not pay again automatically." in page
 
 
-def test_without_payments_the_page_promises_none(service: Service) -> None:
-    page = developers(service)
-
+def test_without_payments_the_page_promises_none(page: str) -> None:
     assert "This instance does not accept x402 payments" in page
     assert "PAYMENT-RESPONSE" not in page
 
