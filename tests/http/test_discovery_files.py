@@ -83,7 +83,7 @@ def test_a_description_may_be_cached_for_five_minutes(market: Service, path: str
     "path",
     [
         *("/openapi.json", "/openapi-gpt.json", "/llms.txt", "/llms-full.txt", "/SKILL.md"),
-        *("/api/agent/guides", "/guides"),
+        *("/api/agent/guides", "/guides", "/"),
     ],
 )
 def test_long_texts_are_compressed_if_the_client_accepts_gzip(market: Service, path: str) -> None:
@@ -97,9 +97,13 @@ def test_long_texts_are_compressed_if_the_client_accepts_gzip(market: Service, p
     assert len(packed.body) < 0.6 * len(plain.body)
     assert etag != plain.headers["etag"]
     assert plain.headers["vary"] == packed.headers["vary"] == "Accept-Encoding"
-    assert market.ask(path, accept_encoding="gzip;q=0") == plain
+    for refused in ("gzip;q=0", "gzip; q=0.0", "br", "identity"):
+        assert market.ask(path, accept_encoding=refused) == plain
     assert market.ask(path, accept_encoding="gzip") == packed
-    assert market.ask(path, accept_encoding="gzip", if_none_match=etag).status == 304
+    known = market.ask(path, accept_encoding="gzip", if_none_match=etag)
+    assert (known.status, known.body, known.headers["etag"]) == (304, b"", etag)
+    assert known.headers["vary"] == "Accept-Encoding"
+    assert "content-encoding" not in known.headers
     assert market.ask(path, if_none_match=etag).status == 200
 
 
