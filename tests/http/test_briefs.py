@@ -7,7 +7,6 @@ from typing import Any, get_args
 import pytest
 
 from barograph import NOTICE
-from barograph.briefs.operator import parse_brief
 from barograph.briefs.records import Brief, Category
 from barograph.errors import UpstreamError
 from barograph.kit.database import DatabaseUnavailable
@@ -25,14 +24,6 @@ DECIDED = {
     *("funding", "positioning", "liquidations", "open-interest", "etf-flows", "rates"),
     *("market", "data-quality", "note"),
 }
-OPERATORS = """\
----
-headline: Maintenance on Sunday
-summary: The service is away for an hour.
-coins: [BTC, eth]
----
-From 09:00 to 10:00 UTC.
-"""
 
 
 def brief(number: int, **members: Any) -> Brief:
@@ -191,24 +182,6 @@ def test_before_the_first_brief_the_list_is_empty_and_not_an_error(service: Serv
     assert answer.status == 200
     assert (answer.json()["count"], answer.json()["briefs"]) == (0, [])
     assert answer.json()["notice"] == NOTICE
-
-
-@pytest.mark.contract("free.analysis-feed", "brief.coins")
-def test_an_operators_brief_shows_up_at_once_with_its_page(service: Service) -> None:
-    service.keep_briefs(parse_brief(OPERATORS, START))
-
-    (shown,) = service.ask(PATH).json()["briefs"]
-
-    assert shown == {
-        "headline": "Maintenance on Sunday",
-        "category": "note",
-        "coins": ["BTC", "ETH"],
-        "summary": "The service is away for an hour.",
-        "url": f"{BASE_URL}/briefs/2026-11-06-maintenance-on-sunday",
-        "publishedAt": "2026-11-06T21:20:00.000Z",
-    }
-    page = service.ask(shown["url"].removeprefix(BASE_URL)).body.decode()
-    assert "From 09:00 to 10:00\N{NO-BREAK SPACE}UTC." in page
 
 
 @pytest.mark.contract("briefs.500", "errors.500", "errors.body")

@@ -35,7 +35,7 @@ from barograph_client.errors import (
     Unavailable,
 )
 from barograph_client.records import Presence, RecordedDecisions, Reference
-from barograph_client.subscriber import Compared, Kept, Later, NotComparable, Skipped, Stopped
+from barograph_client.subscriber import Compared, Kept, NotComparable, Skipped, Stopped
 from support.clock import START
 from support.payments import FEED, PAYMENTS, HandFacilitator, header, payload, proof
 from support.readers import InProcess, Reader, result
@@ -307,16 +307,6 @@ def test_a_skipped_version_is_not_searched_for(follower: Follower) -> None:
     assert compared.comparison.before == event.after
 
 
-def test_an_expired_version_is_no_pair(follower: Follower) -> None:
-    service = follower.service
-    before, after = service.two_versions()
-    follower.store.write({FUNDING: reference(before)})
-    service.clock.now = after.expires_at
-    (event,) = follower.look()
-    assert isinstance(event, NotComparable)
-    assert follower.store.read() == {FUNDING: reference(after)}
-
-
 @pytest.mark.contract("stance.digest-never-invented", "material-change.caller-keeps-references")
 def test_what_is_not_durable_is_skipped(follower: Follower) -> None:
     service = follower.service
@@ -355,34 +345,6 @@ def test_a_subscriber_stops_without_feed_and_asks_nothing_more(
         follower.look()
     assert follower.transport.statuses == [status]
     assert follower.store.read() == {}
-
-
-def test_when_nothing_can_be_told_the_reference_is_kept_for_later(follower: Follower) -> None:
-    service = follower.service
-    (first,) = service.record(proposal())
-    follower.look()
-    service.record(proposal(label="cautious", by="operator"))
-    service.identities.is_down = True
-    (later,) = follower.look()
-    assert isinstance(later, Later)
-    assert (later.kind, follower.transport.statuses[-1]) == (None, 503)
-
-    service.identities.is_down = False
-    answered = iter([False, True])
-
-    async def fail_the_second() -> None:
-        service.identities.is_down = next(answered)
-
-    service.identities.before_answer = fail_the_second
-    (later,) = follower.look()
-    assert isinstance(later, Later)
-    assert (later.kind, follower.transport.statuses[-2:]) == (FUNDING, [200, 503])
-    assert follower.store.read() == {FUNDING: reference(first)}
-    assert follower.reader.slept == []
-
-    service.identities.before_answer, service.identities.is_down = None, False
-    (event,) = follower.look()
-    assert isinstance(event, Compared)
 
 
 def test_the_errors_of_a_comparison_are_told_apart(follower: Follower) -> None:

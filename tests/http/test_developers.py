@@ -4,11 +4,8 @@ import json
 import re
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
 from html import unescape
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +21,8 @@ from support.markets import reading, shares
 from support.node import NODE
 from support.pages import Checked, SiteService
 from support.payments import PAYMENTS, HandFacilitator
-from support.service import BASE_URL, Service, fresh_service
+from support.readers import on_a_port
+from support.service import BASE_URL, Answer, Service, fresh_service
 
 Operation = tuple[str, str, list[str], list[str]]
 """Method, path, parameters, statuses."""
@@ -304,33 +302,6 @@ def test_a_source_full_of_markup_stays_text(tmp_path: Path) -> None:
     assert json.dumps(source) in page.text
 
 
-@contextmanager
-def listening(bodies: Mapping[str, bytes]) -> Iterator[str]:
-    """A server on loopback that gives these JSON bodies away, by target; yields its address."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = bodies[self.path]
-            self.send_response(200)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    serving = threading.Thread(target=server.serve_forever)
-    serving.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        serving.join()
-        server.server_close()
-
-
 def run(*command: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     return done.stdout
@@ -339,10 +310,11 @@ def run(*command: str) -> str:
 @pytest.mark.thorough
 def test_the_programs_run_as_they_stand(tmp_path: Path) -> None:
     bodies: dict[str, bytes] = {}
-    with (
-        listening(bodies) as base_url,
-        fresh_service(tmp_path, base_url=base_url) as service,
-    ):
+
+    def answer(target: str, **_: str) -> Answer:
+        return Answer(200, [(b"content-type", b"application/json")], bodies[target])
+
+    with on_a_port(answer) as base_url, fresh_service(tmp_path, base_url=base_url) as service:
         page = developers(service)
         for target in ("/api/agent/derivatives?symbol=BTC", "/api/agent/market-state"):
             bodies[target] = service.ask(target).body
