@@ -404,10 +404,7 @@ FIRST_ROW = ("kinds", 2, "measured", 0)
         (at(EVENTS, lambda body: body["events"].pop(2)), "the list of events lacks some of the"),
         (at("/checkpoint", rewrite_log), "the log of events has another root"),
         (HIDDEN, "stances become public, but no figures are shown"),
-        (
-            at(f"/stances/{RATES}", hide_withdrawals),
-            "the withdrawal of version 38 is another one",
-        ),
+        (at(f"/stances/{RATES}", hide_withdrawals), "the withdrawal of version 38 is another one"),
         (readdressed("btc_return", "from=2026", "from=2025"), "series btc_return: published"),
         (readdressed("btc_return", FROM, f"from={iso_timestamp(START)}"), "prices were left out"),
         (readdressed("funding", FROM, f"from={iso_timestamp(START)}"), "series funding: publi"),

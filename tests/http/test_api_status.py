@@ -276,9 +276,7 @@ def test_a_database_not_read_for_five_seconds_degrades_the_api(service: Service)
     "A web worker can't read the database",
     "It serves from memory until the freshness limit; status shows the database as `down`.",
 )
-def test_broken_database_is_reported_while_memory_serves_to_the_limit(
-    service: Service,
-) -> None:
+def test_broken_database_is_reported_while_memory_serves_to_the_limit(service: Service) -> None:
     service.execute("ALTER TABLE snapshots RENAME TO lost")
     service.clock.pass_seconds(6)
     with pytest.raises(DatabaseUnavailable):

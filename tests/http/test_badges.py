@@ -98,10 +98,7 @@ def described(answer: Answer) -> str:
 
 
 @pytest.mark.contract(
-    "free.badges",
-    "badges.path",
-    "endpoints.badge-record",
-    "badges.further-paths",
+    "free.badges", "badges.path", "endpoints.badge-record", "badges.further-paths"
 )
 @EVERY_FORM
 @pytest.mark.parametrize(

@@ -8,13 +8,7 @@ import pytest
 
 from support.clock import START
 from support.markets import BTC, ETH, changed, reading, shares
-from support.service import (
-    MARKET_PATHS,
-    Answer,
-    Service,
-    ask,
-    fresh_service,
-)
+from support.service import MARKET_PATHS, Answer, Service, ask, fresh_service
 
 EVERY_MARKET_PATH = pytest.mark.parametrize("path", MARKET_PATHS)
 

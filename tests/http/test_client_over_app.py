@@ -248,8 +248,7 @@ def test_entitled_reads_are_typed_too(follower: Follower) -> None:
 
 
 @pytest.mark.contract(
-    "material-change.references-from-durable-reads",
-    "material-change.caller-keeps-references",
+    "material-change.references-from-durable-reads", "material-change.caller-keeps-references"
 )
 def test_a_subscriber_goes_through_new_versions(follower: Follower) -> None:
     service = follower.service

@@ -79,9 +79,7 @@ def test_an_unknown_symbol_is_not_available_and_every_number_is_null(service: Se
 
 
 @pytest.mark.contract("derivatives.available", "derivatives.long-account-pct")
-def test_a_live_perpetual_without_a_sampled_share_is_available_without_it(
-    service: Service,
-) -> None:
+def test_a_live_perpetual_without_a_sampled_share_is_available_without_it(service: Service) -> None:
     body = record(service, "?symbol=1000PEPE")
 
     assert body["available"] is True

@@ -161,9 +161,7 @@ def test_llms_txt_has_address_parameters_limits_errors_and_notice(market: Servic
     assert len(found) <= 12_000
 
 
-def test_llms_txt_names_every_tool_and_its_example_call_works(
-    market: Service,
-) -> None:
+def test_llms_txt_names_every_tool_and_its_example_call_works(market: Service) -> None:
     found = text(market.ask("/llms.txt"))
     told, body = re.findall(r"header fields (.+); body `(.+?)`", found)[0]
     fields = dict(each.split(": ") for each in re.findall(r"`([^`]+)`", told))
@@ -183,9 +181,7 @@ def _as_keywords(fields: dict[str, str]) -> dict[str, str]:
     return {name.lower().replace("-", "_"): value for name, value in fields.items()}
 
 
-def test_llms_full_txt_explains_credentials_payments_and_their_errors(
-    market: Service,
-) -> None:
+def test_llms_full_txt_explains_credentials_payments_and_their_errors(market: Service) -> None:
     found = text(market.ask("/llms-full.txt"))
     told = found.partition("## Subscriber and paid endpoints")[2].partition("\n## ")[0]
 

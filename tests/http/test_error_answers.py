@@ -175,8 +175,7 @@ def post(service: Service, path: str, **options: Any) -> Answer:
 
 
 @pytest.mark.outcome(
-    "A request body stops arriving",
-    "408 after 10 seconds, and the server closes the connection.",
+    "A request body stops arriving", "408 after 10 seconds, and the server closes the connection."
 )
 @pytest.mark.parametrize("target", [MCP, FORM, KEYS], ids=["mcp", "form", "keys"])
 def test_a_body_that_stalls_is_408(tmp_path: Path, target: dict[str, str]) -> None:

@@ -90,9 +90,7 @@ async def test_filters_leave_out_other_types_and_symbols(service: Service) -> No
     await resumed.leave()
 
 
-async def test_without_names_a_reader_gets_every_event_as_a_message(
-    service: Service,
-) -> None:
+async def test_without_names_a_reader_gets_every_event_as_a_message(service: Service) -> None:
     await happen(service, 1)
     reader = StreamReader(service.app, "after=0&names=off")
     text = await reader.opened()
@@ -104,9 +102,7 @@ async def test_without_names_a_reader_gets_every_event_as_a_message(
     assert refused.status == 400
 
 
-async def test_heartbeats_need_no_database_and_end_within_an_hour(
-    service: Service,
-) -> None:
+async def test_heartbeats_need_no_database_and_end_within_an_hour(service: Service) -> None:
     reader = StreamReader(service.app)
     assert await reader.opened() == OPENING
     take_away(service.settings.database_path)

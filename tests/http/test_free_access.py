@@ -32,8 +32,7 @@ def test_every_body_is_compact_utf8_json(market: Service, path: str) -> None:
 
 @pytest.mark.contract("notice.market-endpoints", "notice.briefs-guides-signals", "index.notice")
 @pytest.mark.parametrize(
-    "target",
-    [*API_PATHS, "/api/agent/derivatives?symbol=NOSUCH", "/api/agent/briefs?limit=50"],
+    "target", [*API_PATHS, "/api/agent/derivatives?symbol=NOSUCH", "/api/agent/briefs?limit=50"]
 )
 def test_every_data_answer_carries_the_notice(market: Service, target: str) -> None:
     notice = market.ask(target).json()["notice"]

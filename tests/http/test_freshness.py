@@ -89,9 +89,7 @@ def test_a_stale_feed_does_not_say_that_a_symbol_is_unknown(service: Service) ->
     "A contract's long-account share is past its freshness limit",
     "`longAccountPct` is null. The other fields stay.",
 )
-def test_stale_long_account_share_is_null_and_other_fields_stay(
-    empty_service: Service,
-) -> None:
+def test_stale_long_account_share_is_null_and_other_fields_stay(empty_service: Service) -> None:
     service = empty_service
     service.publish(reading(), shares(START - 1_790_000))
     before = service.ask("/api/agent/derivatives").json()

@@ -19,10 +19,7 @@ from support.markets import BTC, MARKET, NEXT_FUNDING, PEPE, changed, reading, s
 from support.service import MARKET_PATHS, Answer, Service, ask, fresh_service
 
 BRIEFS = ["/api/agent/briefs", "/api/agent/briefs?limit=15", "/api/agent/briefs?limit=50"]
-MARKET_READS = [
-    *MARKET_PATHS,
-    *(f"/api/agent/derivatives?symbol={each.base}" for each in MARKET),
-]
+MARKET_READS = [*MARKET_PATHS, *(f"/api/agent/derivatives?symbol={each.base}" for each in MARKET)]
 LAZY = [f"/api/v1/perpetuals{each}" for each in ("", ".csv", "?format=csv", "/BTC", "/1000PEPE")]
 """Market reads that the first request renders."""
 
@@ -43,12 +40,7 @@ BADGES = [
     for query in ("", "?style=flat", "?style=flat-square")
 ]
 HOT = [*STANDING, *MARKET_READS, *BRIEFS, *BADGES]
-SOME_HOT = [
-    *STANDING,
-    *MARKET_READS,
-    *BRIEFS,
-    *(each for each in BADGES if "flat" not in each),
-]
+SOME_HOT = [*STANDING, *MARKET_READS, *BRIEFS, *(each for each in BADGES if "flat" not in each)]
 """One of each kind, for tests that would take long with all of them."""
 
 BASES = ("BTC", "ETH", "SOL", "XRP", "1000PEPE")

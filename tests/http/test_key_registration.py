@@ -262,8 +262,7 @@ def test_pages_of_the_same_origin_may_ask(desk: Desk, fields: dict[str, str]) ->
 
 
 @pytest.mark.outcome(
-    "No mail server is configured when someone registers a key",
-    "503 with an explanation.",
+    "No mail server is configured when someone registers a key", "503 with an explanation."
 )
 def test_without_mail_registration_says_so(tmp_path: Path) -> None:
     desk = Desk(tmp_path, mail=False)
@@ -272,8 +271,7 @@ def test_without_mail_registration_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.outcome(
-    "The database is unavailable when someone requests a key",
-    "503 with `Retry-After`.",
+    "The database is unavailable when someone requests a key", "503 with `Retry-After`."
 )
 def test_unavailable_database_is_503_with_retry_after(desk: Desk) -> None:
     take_away(desk.path)
