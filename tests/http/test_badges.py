@@ -73,18 +73,6 @@ def badges(market: Service) -> Iterator[Badges]:
     market.clock.now = START
 
 
-@pytest.fixture
-def moving_badges(service: Service) -> Badges:
-    """The badges of a market that the test changes."""
-    return Badges(service)
-
-
-@pytest.fixture
-def empty_badges(empty_service: Service) -> Badges:
-    """The badges before anything was published and where no record was begun."""
-    return Badges(empty_service)
-
-
 def words(answer: Answer) -> tuple[str | None, ...]:
     """Label and message of a badge."""
     if answer.headers["content-type"] == "application/json":
@@ -184,8 +172,8 @@ def test_the_twin_is_exactly_what_shields_asks_of_an_endpoint(
 
 
 @pytest.mark.contract("badges.live-keyless-cached")
-def test_badges_follow_the_data(moving_badges: Badges) -> None:
-    badges = moving_badges
+def test_badges_follow_the_data(service: Service) -> None:
+    badges = Badges(service)
     old = badges.ask("/badge/funding/BTC.svg")
     badges.service.publish(reading(contracts=(changed(BTC, funding_rate_pct=0.05), PEPE)))
 
@@ -229,8 +217,9 @@ def test_what_is_unknown_or_stale_is_an_error_badge_and_no_502(
         assert (answer.json()["isError"], answer.json()["cacheSeconds"]) == (True, 60)
 
 
-def test_before_any_data_every_badge_is_drawn(empty_badges: Badges) -> None:
-    said = {name: words(empty_badges.ask(f"/badge/{name}.svg"))[1] for name in NAMED}
+def test_before_any_data_every_badge_is_drawn(empty_service: Service) -> None:
+    badges = Badges(empty_service)
+    said = {name: words(badges.ask(f"/badge/{name}.svg"))[1] for name in NAMED}
 
     assert said == {
         "record": "not started",
@@ -241,8 +230,8 @@ def test_before_any_data_every_badge_is_drawn(empty_badges: Badges) -> None:
     }
 
 
-def test_what_says_the_same_is_not_drawn_again(moving_badges: Badges) -> None:
-    badges = moving_badges
+def test_what_says_the_same_is_not_drawn_again(service: Service) -> None:
+    badges = Badges(service)
     before = badges.hot
     badges.clock.pass_seconds(5)
     badges.service.publish(reading(START + 5_000), shares(START + 5_000))

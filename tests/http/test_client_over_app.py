@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from barograph.events.records import NewEvent
 from barograph.events.store import append_events
-from barograph.history.records import KINDS, NOT_RECORDED, Version
+from barograph.history.records import NOT_RECORDED, Version
 from barograph.kit.database import Transaction
 from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
 from barograph.markets.liquidation_files import DailyFile, store_file
@@ -41,7 +41,7 @@ from support.payments import FEED, PAYMENTS, HandFacilitator, header, payload, p
 from support.readers import InProcess, Reader, result
 from support.reveals import announce
 from support.service import BASE_URL, Service
-from support.stances import FUNDING, RATES, proposal
+from support.stances import FUNDING, proposal
 from support.subscribers import (
     FEED_TOKEN,
     PLAIN_TOKEN,
@@ -200,11 +200,10 @@ def test_an_alias_finds_its_coin(reader: Reader, service: Service, name: str, ta
         reader.read(name, "nosuch")
 
 
-def test_zero_and_null_come_through(reader: Reader, service: Service) -> None:
-    flat = reader.read("derivatives", "sol")
+def test_zero_and_null_come_through(reader: Reader) -> None:
+    flat, unknown = reader.read("derivatives", "sol"), reader.read("derivatives", "NOSUCH")
     assert (flat.symbol, flat.fundingRatePct, flat.openInterestUsd) == ("SOL", 0.0, 0.0)
     assert flat.longAccountPct == 0.0
-    unknown = reader.read("derivatives", "NOSUCH")
     assert (unknown.available, unknown.lastPrice, unknown.nextFundingTime) == (False, None, None)
     assert reader.read("market").assets[0].source is None
     assert reader.read("market_state").assets[0].source == "test venue"
@@ -275,17 +274,6 @@ def test_a_subscriber_goes_through_new_versions(follower: Follower) -> None:
     assert next_period.comparison.assessment.change == "new_period"
     assert next_period.comparison.assessment.evidence_field_presence is None
     assert set(follower.paths()) == {"/api/feed/now", "/api/agents/material-change"}
-
-
-def test_every_kind_is_followed_across_restarts(follower: Follower) -> None:
-    for kind in KINDS:
-        follower.service.record(proposal(kind=kind))
-    assert [type(event) for event in follower.look()] == [Kept] * 3
-    follower.come_again(FEED_TOKEN)
-    assert follower.look() == ()
-    follower.service.record(proposal(kind=RATES, label="cautious", by="operator"))
-    (event,) = follower.look()
-    assert event.kind == RATES
 
 
 @pytest.mark.contract("errors.404-caller-stops", "material-change.pair.counts-all-versions")

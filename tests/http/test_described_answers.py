@@ -185,19 +185,14 @@ def test_a_subscriber_s_answers_send_the_header_fields_that_are_declared(
     service.close()
 
 
-@pytest.mark.parametrize(
-    ("path", "allow"), [("/api/v1/keys", "POST, OPTIONS"), (PATH, "POST, OPTIONS")]
-)
-@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
-def test_posts_declare_their_405(
-    market: Service, description: dict[str, Any], path: str, allow: str, method: str
-) -> None:
-    answer = market.ask(path, method)
+@pytest.mark.parametrize("path", ["/api/v1/keys", PATH])
+def test_posts_declare_their_405(market: Service, description: dict[str, Any], path: str) -> None:
     operation = description["paths"][path]["post"]
-
-    assert (answer.status, answer.headers["allow"]) == (405, allow)
-    assert sent(answer) == declared(operation, 405)
-    require_described(description, operation, answer)
+    for method in ("GET", "PUT", "DELETE"):
+        answer = market.ask(path, method)
+        assert (answer.status, answer.headers["allow"]) == (405, "POST, OPTIONS")
+        assert sent(answer) == declared(operation, 405)
+        require_described(description, operation, answer)
 
 
 REQUEST = '{"jsonrpc":"2.0","id":1,"method":"tools/list"}'

