@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
-from copy import deepcopy
 from email.message import Message
 from functools import partial
 from pathlib import Path
@@ -32,7 +31,7 @@ from barograph.stances.issue import StanceIssuer
 from barograph.stances.log_entries import LogEntries
 from support.clock import START
 from support.recompute import load_recompute
-from support.service import BASE_URL, Service
+from support.service import BASE_URL, Answer, Service
 from support.stances import FUNDING, RATES, proposal
 
 FIRST_HOUR = START // HOUR * HOUR - 10 * DAY
@@ -51,6 +50,7 @@ class Instance:
         self.service = Service(folder, reveal_after_days=1)
         self.ledger = Ledger(self.service.history, self.service.clock)
         self.entries = LogEntries(self.service.database, self.ledger, BASE_URL, self.service.clock)
+        self.answers: dict[str, Answer] = {}
         asyncio.run(self._live())
         self.service.refresh()
 
@@ -80,7 +80,8 @@ class Instance:
         await publish_accuracy(service.settings, service.database, self.ledger, service.clock)
 
     def read(self, url: str) -> Any:
-        answer = self.service.ask(url.removeprefix(BASE_URL))
+        answer = self.answers.get(url) or self.service.ask(url.removeprefix(BASE_URL))
+        self.answers[url] = answer  # nothing changes any more
         if answer.status != 200:
             raise HTTPError(url, answer.status, "", Message(), None)
         is_json = "json" in answer.headers["content-type"]
@@ -93,7 +94,7 @@ class Instance:
         """Read from an instance that lies in this way."""
 
         def read(url: str) -> Any:
-            body = deepcopy(self.read(url))
+            body = self.read(url)
             change(url, body)
             return body
 
@@ -547,18 +548,17 @@ def test_every_value_is_checked_except_two_texts(instance: Instance) -> None:
     events = recompute.logged_events(instance.read, BASE_URL)
     calculated = recompute.calculate(instance.read, BASE_URL, honest, events)
     unnoticed = []
-    for path, value in leaves(honest):
-        body = deepcopy(honest)
-        place(body, other(value), *path)
+    for path, value in list(leaves(honest)):
         try:
             if path[0] == "kinds":  # we calculate the rest from other members
-                recompute.same("accuracy", body, calculated)
+                place(honest, other(value), *path)
+                recompute.same("accuracy", honest, calculated)
             else:
                 lie = put(FIGURES, other(value), *path)
                 recompute.recompute(BASE_URL, instance.changed(lie), END / 1000)
+            unnoticed.append(path)
         except (recompute.Contradiction, recompute.NotComparable):
-            continue
-        unnoticed.append(path)
+            place(honest, value, *path)
 
     assert unnoticed == [("source",), ("notice",)]
 
