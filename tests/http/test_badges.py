@@ -321,13 +321,6 @@ def test_badges_are_read_from_memory_alone(tmp_path: Path) -> None:
     assert words(before["status"]) == ("status", "ok")
 
 
-def test_the_badges_are_described_with_their_parameters(badges: Badges) -> None:
-    described = badges.service.ask("/openapi.json").json()["paths"]
-
-    parameters = described["/badge/record.svg"]["get"]["parameters"]
-    assert [each.get("name") for each in parameters] == ["sinceDate", "style", None]
-
-
 def test_the_gauge_shows_the_regime_and_its_rate_while_the_market_is_fresh(badges: Badges) -> None:
     fresh = badges.ask("/badge/gauge.svg")
     badges.clock.now += BOUND_MS

@@ -233,15 +233,6 @@ def test_what_can_be_no_list_or_version_is_not_found(site: SiteService, path: st
     assert "script&gt;" not in answer.text
 
 
-@pytest.mark.parametrize(
-    "query", ["category=&coin=", "page=1", "x=%3Cb%3E", "page=", "coin=&page=1"]
-)
-def test_empty_fields_and_unknown_parameters_ask_for_everything(
-    site: SiteService, query: str
-) -> None:
-    assert site.ask(f"/briefs?{query}").content == site.ask("/briefs").content
-
-
 def test_a_brief_shows_its_body_and_where_it_comes_from(site: SiteService) -> None:
     note = site.look(f"/briefs/{NOTE.slug}")
     found = site.look(f"/briefs/{FOUND.slug}")

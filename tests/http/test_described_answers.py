@@ -286,13 +286,15 @@ def test_a_file_that_an_instance_may_lack_declares_its_404(
     require_described(description, operation, answer)
 
 
-def test_texts_are_described_as_texts(description: dict[str, Any]) -> None:
+def test_texts_and_the_parameters_of_a_badge_are_described(description: dict[str, Any]) -> None:
     found = {
         path
         for path, operation in operations(description)
         if "text/plain" in operation["responses"].get("200", {}).get("content", {})
     }
+    parameters = description["paths"]["/badge/record.svg"]["get"]["parameters"]
     assert found == TEXTS
+    assert [parameter.get("name") for parameter in parameters] == ["sinceDate", "style", None]
 
 
 def test_the_checkpoint_example_says_that_it_is_of_a_demo(

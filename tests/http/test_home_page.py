@@ -39,17 +39,13 @@ def kept_seconds(service: Service) -> int:
 
 
 def record_past(
-    service: Service,
-    days: int,
-    rate_pct: float,
-    interval_hours: float = 8,
-    origin: str = "measured",
+    service: Service, days: int, rate: float, hours: float = 8, origin: str = "measured"
 ) -> None:
     """Record the hour that was so many days ago."""
     service.execute(
         "INSERT INTO readings VALUES ('bybit', 'hour', 'BTCUSDT', $1, 1.5, $2, $3, 2.5, NULL, "
         "NULL, $4)",
-        *((START - days * DAY) // HOUR * HOUR, rate_pct, interval_hours, origin),
+        *((START - days * DAY) // HOUR * HOUR, rate, hours, origin),
     )
 
 
@@ -173,7 +169,7 @@ def test_a_past_day_has_the_rate_that_was_measured_then_not_that_of_its_label(
     service: Service,
 ) -> None:
     record_label(service, 20, "long-leaning")
-    record_past(service, 1, 0.0075, interval_hours=4)
+    record_past(service, 1, 0.0075, hours=4)
     record_past(service, 30, -0.02)
 
     text = look(service).text
@@ -238,19 +234,13 @@ def test_charts_go_over_the_days_that_are_chosen(service: Service, days: int) ->
     for measure in ("funding", "open-interest", "liquidations"):
         for end in ("?", ".csv?"):
             folder = f"/api/v1/series/{measure}{end}"
-            (shown,) = (each for each in page.targets if each.startswith(folder))
+            (shown,) = (target for target in page.targets if target.startswith(folder))
             assert f"from={iso_timestamp(START - days * DAY)[:10]}" in shown
             assert service.ask(shown).status == 200
-    assert (
-        f'href="/?days={days}#recorded" aria-current="true"' in service.get(f"/?days={days}").text
-    )
-
-
-def test_days_that_cannot_be_chosen_are_the_usual_ones(service: Service) -> None:
-    usual = service.get("/").text
-
-    for query in ("days=7", "days=8", "days=07", "days=", "other=1"):
-        assert service.get(f"/?{query}").text == usual
+    text = service.get(f"/?days={days}").text
+    assert f'href="/?days={days}#recorded" aria-current="true"' in text
+    for unknown in ("", "days=8", "days=07", "days=", "other=1"):
+        assert (service.get(f"/?{unknown}").text == text) == (days == 7)
 
 
 @pytest.mark.outcome(
@@ -272,26 +262,18 @@ def test_stale_numbers_are_not_shown(service: Service) -> None:
     assert kept_seconds(service) <= 2
 
 
-def test_a_script_is_told_when_the_numbers_are_no_longer_of_now(service: Service) -> None:
+def test_numbers_have_a_bound_for_the_script_and_signals_their_own_time(service: Service) -> None:
     service.publish(reading(START - 1_000), shares())
     text = service.get("/").text
-
-    bounds = set(
-        re.findall(r'(?:class="hero"|id="figures"|id="cite")[^>]* data-bound="(\d+)"', text)
-    )
-    assert bounds == {str(START + 29_000)}
+    bound = r'(?:class="hero"|id="figures"|id="cite")[^>]* data-bound="(\d+)"'
+    assert set(re.findall(bound, text)) == {str(START + 29_000)}
     assert 'market reading.">BTC is at' in text
 
-
-def test_a_signal_on_home_has_its_own_time(service: Service) -> None:
-    service.publish(reading(), shares())
     signal = "25 % clearly negative funding, 21:20:00 UTC"
-    assert signal in look(service).text
-
-    service.clock.pass_seconds(10)
-    service.publish(reading(START + 10_000), shares())
-
-    assert signal in look(service).text
+    for later in (0, 10_000):
+        service.clock.now = START + later
+        service.publish(reading(START + later), shares())
+        assert signal in look(service).text
 
 
 def test_every_signal_is_there_also_when_it_is_too_old(service: Service) -> None:
