@@ -28,7 +28,7 @@ async def stays() -> None:
 @pytest.mark.parametrize(
     ("task", "logged"), [(dies, "RuntimeError: out of luck"), (returns, ""), (stays, None)]
 )
-async def test_a_task_that_ends_before_its_worker_is_logged_with_its_traceback(
+async def test_a_task_that_dies_is_logged_with_its_traceback(
     service: Service, caplog: pytest.LogCaptureFixture, task: Task, logged: str | None
 ) -> None:
     closed = asyncio.Event()

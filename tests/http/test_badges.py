@@ -198,7 +198,7 @@ def test_badges_follow_the_data(service: Service) -> None:
         ("funding/nosuch", 0, ("NOSUCH funding", "unknown")),
     ],
 )
-def test_what_is_unknown_or_stale_is_an_error_badge_and_no_502(
+def test_a_stale_market_feed_gives_error_badges_and_no_502(
     badges: Badges, name: str, age_ms: int, expected: tuple[str, str], form: str
 ) -> None:
     target = f"/badge/{name}.{form}"
