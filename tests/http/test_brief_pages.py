@@ -191,12 +191,9 @@ def test_a_chart_shows_the_venue_of_its_brief_whichever_is_in_use(
     tmp_path: Path, source: str, venue: str | None
 ) -> None:
     site = SiteService(tmp_path, venues="bybit,hyperliquid")
-    readings = [Perpetuals(START, source, (BTC,), venue=name) for name in ("hyperliquid", "bybit")]
-    in_use, other = PERPETUALS, PERPETUALS.of("bybit")
-    published = [Publication.of(*each) for each in zip((in_use, other), readings, strict=True)]
-    site.service.put(*published)
     rows = [ReadingRow("hour", "BTCUSDT", START // HOUR * HOUR, 60_000.0, 0.02, 8, 4e9, None)]
-    for name in ("bybit", "hyperliquid"):
+    for name, feed in (("hyperliquid", PERPETUALS), ("bybit", PERPETUALS.of("bybit"))):
+        site.service.put(Publication.of(feed, Perpetuals(START, source, (BTC,), venue=name)))
         work = partial(record_rows, venue=name, readings=rows)
         asyncio.run(site.service.database.write(work))
     brief = FOUND._replace(rule="funding-flip", coins=("BTC",), source=source)
