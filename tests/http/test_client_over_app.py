@@ -15,11 +15,11 @@ from msgspec.structs import replace
 
 from barograph.events.records import NewEvent
 from barograph.events.store import append_events
-from barograph.history.records import NOT_RECORDED, Version
+from barograph.history.records import KINDS, NOT_RECORDED, Version
 from barograph.kit.database import Transaction
 from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
 from barograph.markets.liquidation_files import DailyFile, store_file
-from barograph.markets.records import Liquidation
+from barograph.markets.records import Liquidation, Perpetuals
 from barograph.markets.store import ReadingRow, record_rows
 from barograph.stances.reader import recorded_stance
 from barograph_client import Barograph, Patience, ReferenceFile
@@ -35,13 +35,14 @@ from barograph_client.errors import (
     Unavailable,
 )
 from barograph_client.records import Presence, RecordedDecisions, Reference
-from barograph_client.subscriber import Compared, Kept, NotComparable, Skipped, Stopped
+from barograph_client.subscriber import Compared, Kept, Later, NotComparable, Skipped, Stopped
 from support.clock import START
+from support.markets import BTC
 from support.payments import FEED, PAYMENTS, HandFacilitator, header, payload, proof
 from support.readers import InProcess, Reader, result
 from support.reveals import announce
 from support.service import BASE_URL, Service
-from support.stances import FUNDING, proposal
+from support.stances import FUNDING, RATES, proposal
 from support.subscribers import (
     FEED_TOKEN,
     PLAIN_TOKEN,
@@ -209,6 +210,14 @@ def test_zero_and_null_come_through(reader: Reader) -> None:
     assert reader.read("market_state").assets[0].source == "test venue"
 
 
+def test_new_data_is_seen_at_once(reader: Reader, service: Service) -> None:
+    assert reader.read("derivatives").lastPrice == BTC.last_price
+    service.clock.pass_seconds(1)
+    service.publish(Perpetuals(service.clock(), "test venue", (replace(BTC, last_price=1.0),)))
+    assert reader.read("derivatives").lastPrice == 1.0
+    assert reader.transport.statuses == [200, 200]
+
+
 @pytest.mark.not_on_servers("the test moves the clock, and Valkey counts by its own")
 def test_an_allowance_that_is_spent_is_waited_for(way: str, service: Service) -> None:
     patient = Reader(
@@ -274,6 +283,25 @@ def test_a_subscriber_goes_through_new_versions(follower: Follower) -> None:
     assert next_period.comparison.assessment.change == "new_period"
     assert next_period.comparison.assessment.evidence_field_presence is None
     assert set(follower.paths()) == {"/api/feed/now", "/api/agents/material-change"}
+
+
+def test_every_kind_is_followed_across_restarts_and_outages(follower: Follower) -> None:
+    service = follower.service
+    for kind in KINDS:
+        service.record(proposal(kind=kind))
+    assert [type(event) for event in follower.look()] == [Kept] * 3
+    follower.come_again(FEED_TOKEN)
+    assert follower.look() == ()
+    service.record(proposal(kind=RATES, label="cautious", by="operator"))
+    before = follower.store.read()
+    service.identities.is_down = True
+    (later,) = follower.look()
+    assert isinstance(later, Later)
+    assert (later.kind, follower.transport.statuses[-1]) == (None, 503)
+    assert (follower.store.read(), follower.reader.slept) == (before, [])
+    service.identities.is_down = False
+    (event,) = follower.look()
+    assert (type(event), event.kind) == (Compared, RATES)
 
 
 @pytest.mark.contract("errors.404-caller-stops", "material-change.pair.counts-all-versions")

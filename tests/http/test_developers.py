@@ -101,12 +101,19 @@ def test_what_the_page_tells_once_holds_for_every_free_operation(
     page: str, schema: dict[str, Any]
 ) -> None:
     assert "has its current <code>ETag</code>. Other methods get 405" in page
-    assert "integer; 1 to 50; default 15" in re.sub(r"<[^>]+>", "", page)
     for _, operation in operations(schema):
         is_private = bool(operation["security"])
         references = [each["$ref"] for each in operation.get("parameters", ()) if "$ref" in each]
         assert references == ([IF_NONE_MATCH] if "304" in operation["responses"] else [])
         assert is_private or {"405", "414"} <= set(operation["responses"])
+
+
+def test_each_parameter_is_shown_with_type_default_and_limits(page: str) -> None:
+    text = re.sub(r"<[^>]+>", "", page)
+
+    assert "integer; 1 to 50; default 15" in text
+    assert "string; matching ^[A-Za-z0-9]{1,15}$; default BTC" in text
+    assert "integer; 1 to 2147483647" in text
 
 
 def test_what_is_entitled_or_paid_says_what_it_needs(page: str) -> None:
