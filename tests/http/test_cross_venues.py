@@ -161,8 +161,7 @@ def test_a_venue_that_goes_stale_takes_the_total_with_it_until_nothing_is_fresh(
 def test_venues_say_what_they_give_and_which_measure_is_disputed(two: Service) -> None:
     dispute = Dispute("hyperliquid", "open-interest", START, "62 coins doubled")
     two.put(
-        Publication.of(DISPUTES, Disputes(START, (dispute,))),
-        Publication.of(TERMS, Unconfirmed()),
+        Publication.of(DISPUTES, Disputes(START, (dispute,))), Publication.of(TERMS, Unconfirmed())
     )
     found = two.ask(VENUES).json()
 
