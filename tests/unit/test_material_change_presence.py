@@ -139,10 +139,6 @@ def test_presence_is_not_told_without_two_inputs_that_can_be_read(
     path: tuple[str, ...], value: Json
 ) -> None:
     assert at_work(FUNDING, *path, to=value).evidence_field_presence is None
-
-
-def test_levels_of_another_form_say_nothing_about_presence() -> None:
     inputs = {**FUNDING.leg.evidence.inputs, "levels": ["score"]}
     other = with_leg(FUNDING, evidence=replace(FUNDING.leg.evidence, inputs=inputs))
-
     assert assess(FUNDING, other).evidence_field_presence is None
