@@ -77,24 +77,18 @@ def test_the_first_rate_is_labelled_at_once_and_the_outer_band_owns_the_edge(
 
 
 @pytest.mark.parametrize(
-    ("label", "kept_by", "left_by", "next_label"),
-    [
-        ("short-crowded", -0.0276, -0.0274, "short-leaning"),
-        ("short-leaning", -0.0026, -0.0024, "neutral"),
-        ("long-leaning", 0.0126, 0.0124, "neutral"),
-        ("long-crowded", 0.0276, 0.0274, "long-leaning"),
-    ],
-)
-def test_a_label_is_left_only_a_quarter_of_a_basis_point_inside_its_edge(
-    label: Label, kept_by: float, left_by: float, next_label: Label
-) -> None:
-    assert next_regime(standing(label), kept_by, START + 1, 0).label == label
-    assert next_regime(standing(label), left_by, START + 1, 0).label == next_label
-
-
-@pytest.mark.parametrize(
     ("label", "rate", "wanted"),
     [
+        # Inward, a label is left only a quarter of a basis point inside its edge.
+        ("short-crowded", -0.0276, "short-crowded"),
+        ("short-crowded", -0.0274, "short-leaning"),
+        ("short-leaning", -0.0026, "short-leaning"),
+        ("short-leaning", -0.0024, "neutral"),
+        ("long-leaning", 0.0126, "long-leaning"),
+        ("long-leaning", 0.0124, "neutral"),
+        ("long-crowded", 0.0276, "long-crowded"),
+        ("long-crowded", 0.0274, "long-leaning"),
+        # The way outward or across takes no more than the bare edge.
         ("neutral", 0.015, "long-leaning"),
         ("neutral", -0.005, "short-leaning"),
         ("long-leaning", 0.03, "long-crowded"),
@@ -106,42 +100,30 @@ def test_a_label_is_left_only_a_quarter_of_a_basis_point_inside_its_edge(
         ("short-crowded", PIN, "neutral"),
     ],
 )
-def test_the_way_outward_or_across_takes_no_more_than_the_bare_edge(
+def test_a_label_is_taken_at_its_edge_and_left_inside_it(
     label: Label, rate: float, wanted: Label
 ) -> None:
     assert next_regime(standing(label), rate, START + 1, 0).label == wanted
 
 
 def test_a_new_label_waits_for_its_dwell_and_is_taken_the_moment_that_is_over() -> None:
-    first, almost, at_last = follow([(1, 0.0), (1, 0.02), (DWELL - 1, 0.02)])[:3]
-    assert (first.label, almost.label, at_last.label) == ("neutral", "neutral", "neutral")
-    assert (at_last.candidate, at_last.candidate_since) == ("long-leaning", START + 2)
+    *_, waiting = follow([(1, 0.0), (1, 0.02), (DWELL - 1, 0.025)])
+    seen = START + 1 + DWELL
+    assert waiting == Regime("neutral", START + 1, 0.025, seen, "long-leaning", START + 2)
 
-    taken = next_regime(at_last, 0.02, START + 2 + DWELL, DWELL)
+    taken = next_regime(waiting, 0.02, seen + 1, DWELL)
 
-    assert taken == Regime("long-leaning", START + 2 + DWELL, 0.02, START + 2 + DWELL)
-
-
-def test_a_waiting_label_still_shows_the_rate_that_was_last_read() -> None:
-    _, waiting = follow([(1, 0.0), (MINUTE, 0.02)])
-
-    assert (waiting.label, waiting.since) == ("neutral", START + 1)
-    assert (waiting.funding_8h_pct, waiting.as_of) == (0.02, START + 1 + MINUTE)
+    assert taken == Regime("long-leaning", seen + 1, 0.02, seen + 1)
 
 
-def test_coming_back_starts_the_wait_all_over() -> None:
+def test_coming_back_or_another_candidate_starts_the_wait_all_over() -> None:
     judged = follow([(1, 0.0), (1, 0.02), (DWELL - 1, 0.0), (1, 0.02), (DWELL - 1, 0.02)])
-
-    assert [each.label for each in judged] == ["neutral"] * 5
-    assert judged[2].candidate is None
-    assert judged[2].candidate_since is None
+    assert [regime.label for regime in judged] == ["neutral"] * 5
+    assert (judged[2].candidate, judged[2].candidate_since) == (None, None)
     assert next_regime(judged[-1], 0.02, judged[-1].as_of + 1, DWELL).label == "long-leaning"
 
-
-def test_another_candidate_starts_its_own_wait() -> None:
     judged = follow([(1, 0.0), (1, 0.02), (DWELL - 1, -0.02), (DWELL - 1, -0.02), (1, -0.02)])
-
-    assert [each.label for each in judged] == ["neutral"] * 4 + ["short-leaning"]
+    assert [regime.label for regime in judged] == ["neutral"] * 4 + ["short-leaning"]
 
 
 def test_without_a_rate_the_regime_is_unknown_at_once() -> None:
@@ -149,10 +131,7 @@ def test_without_a_rate_the_regime_is_unknown_at_once() -> None:
 
     assert judged[1] == Regime("unknown", START + 2, None, START + 2)
     assert judged[2] == Regime("unknown", START + 2, None, START + 2 + MINUTE)
-
-
-def test_unknown_is_the_first_label_when_the_first_rate_is_missing() -> None:
-    assert next_regime(None, None, START, DWELL) == Regime("unknown", START, None, START)
+    assert follow([(1, None)]) == [Regime("unknown", START + 1, None, START + 1)]
 
 
 def test_unknown_lasts_a_minute_and_is_left_without_a_dwell() -> None:
@@ -278,19 +257,13 @@ def test_rates_of_other_intervals_are_brought_to_eight_hours(
         (-0.04, "BTC funding is -0.0400 % per 8 hours: shorts pay longs heavily."),
         (-0.01, "BTC funding is -0.0100 % per 8 hours: shorts pay longs."),
         (0.0, "BTC funding is +0.0000 % per 8 hours: near its resting rate"),
-        (PIN, "BTC funding is +0.0100 % per 8 hours: near its resting rate"),
         (0.02, "BTC funding is +0.0200 % per 8 hours: longs pay shorts more"),
         (0.05, "BTC funding is +0.0500 % per 8 hours: longs pay shorts heavily."),
+        (None, "The BTC funding rate is unknown, so there is no regime label."),
     ],
 )
-def test_the_sentence_names_the_rate_and_what_it_means(rate: float, said: str) -> None:
+def test_the_sentence_names_the_rate_and_what_it_means(rate: float | None, said: str) -> None:
     assert describe(next_regime(None, rate, START, DWELL)).startswith(said)
-
-
-def test_the_sentence_of_an_unknown_regime_names_no_rate() -> None:
-    said = describe(next_regime(None, None, START, DWELL))
-
-    assert said == "The BTC funding rate is unknown, so there is no regime label."
 
 
 @pytest.mark.parametrize(
