@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barograph.kit.timestamps import DAY, HOUR
+from barograph.kit.timestamps import HOUR
 from barograph.macro.evidence import NO_FIGURES
 from barograph.markets.evidence import MarketEvidence, TrailingRecord
 from barograph.markets.records import Perpetual
+from barograph.markets.regime import Label
 from barograph.signals.methods import (
     BREADTH,
-    BY_KEY,
     METHODS,
     POSITIONING,
     PRESSURE,
@@ -40,57 +40,40 @@ from support.evidence import (
     evidence,
     regime,
 )
-from support.markets import BTC, ETH, MARKET, PEPE, SOURCE, changed
+from support.markets import BTC, ETH, PEPE, SOURCE, changed
 
 THREE = Bands(("low", "middle", "high"), (10, 20), middle=1, margin=2)
 ALL_BANDS = (BREADTH, PRESSURE, POSITIONING, SPREAD, TREND, VOLATILITY)
 
 
 @pytest.mark.parametrize(
-    ("value", "previous", "label"),
+    ("bands", "value", "previous", "label"),
     [
-        (10, None, "low"),
-        (10.01, None, "middle"),
-        (19.99, None, "middle"),
-        (20, None, "high"),
-        (10.01, "middle", "middle"),
-        (10, "middle", "low"),
-        (12, "low", "low"),
-        (12.01, "low", "middle"),
-        (19.99, "middle", "middle"),
-        (20, "middle", "high"),
-        (18, "high", "high"),
-        (17.99, "high", "middle"),
-        (11, "high", "middle"),
-        (19, "low", "middle"),
-        (10, "high", "low"),
-        (20, "low", "high"),
-        (10.01, "unknown", "middle"),
-        (10, "a label of another version", "low"),
+        (THREE, 10, None, "low"),
+        (THREE, 10.01, None, "middle"),
+        (THREE, 19.99, None, "middle"),
+        (THREE, 20, None, "high"),
+        (THREE, 10, "middle", "low"),
+        (THREE, 10.01, "middle", "middle"),
+        (THREE, 12, "low", "low"),
+        (THREE, 12.01, "low", "middle"),
+        (THREE, 18, "high", "high"),
+        (THREE, 17.99, "high", "middle"),
+        (THREE, 10, "high", "low"),
+        (THREE, 20, "low", "high"),
+        (THREE, 10.01, "unknown", "middle"),
+        (THREE, 10, "a label of another version", "low"),
+        (PRESSURE, 97, "extreme", "extreme"),
+        (PRESSURE, 96.99, "extreme", "elevated"),
+        (PRESSURE, 99, "elevated", "extreme"),
+        (PRESSURE, 88, "elevated", "elevated"),
+        (PRESSURE, 87.99, "elevated", "normal"),
     ],
 )
 def test_a_label_is_taken_at_its_edge_and_left_a_margin_inside_it(
-    value: float, previous: str | None, label: str
+    bands: Bands, value: float, previous: str | None, label: str
 ) -> None:
-    assert THREE.label(value, previous) == label
-
-
-@pytest.mark.parametrize(
-    ("value", "previous", "label"),
-    [
-        (97, "extreme", "extreme"),
-        (96.99, "extreme", "elevated"),
-        (99, "elevated", "extreme"),
-        (88, "elevated", "elevated"),
-        (87.99, "elevated", "normal"),
-        (22, "quiet", "quiet"),
-        (22.01, "quiet", "normal"),
-    ],
-)
-def test_each_of_two_labels_on_one_side_has_its_own_edge(
-    value: float, previous: str, label: str
-) -> None:
-    assert PRESSURE.label(value, previous) == label
+    assert bands.label(value, previous) == label
 
 
 def mirrored(bands: Bands) -> Bands:
@@ -149,58 +132,47 @@ def contracts(above: int, below: int, of: int) -> tuple[Perpetual, ...]:
     return tuple(changed(BTC, contract=str(n), funding_rate_pct=r) for n, r in enumerate(rates))
 
 
-def test_the_funding_regime_is_the_one_that_was_judged_with_its_rate() -> None:
-    seen = btc_funding_regime(evidence(regime=regime("long-crowded", 0.0312)), None)
-
-    assert seen == SignalResult("long-crowded", "+0.0312 % per 8 h")
-
-
-def test_a_funding_rate_of_zero_is_a_rate() -> None:
-    seen = btc_funding_regime(evidence(regime=regime(rate=0.0)), None)
-
-    assert seen == SignalResult("neutral", "+0.0000 % per 8 h")
-
-
-def test_without_a_funding_rate_the_regime_signal_is_unknown() -> None:
-    assert btc_funding_regime(evidence(regime=regime("unknown", None)), "neutral") == NOT_KNOWN
+@pytest.mark.parametrize(
+    ("label", "rate", "result"),
+    [
+        ("long-crowded", 0.0312, SignalResult("long-crowded", "+0.0312 % per 8 h")),
+        ("neutral", 0.0, SignalResult("neutral", "+0.0000 % per 8 h")),
+        ("unknown", None, NOT_KNOWN),
+    ],
+)
+def test_the_funding_regime_is_the_one_that_was_judged_with_its_rate(
+    label: Label, rate: float | None, result: SignalResult
+) -> None:
+    assert btc_funding_regime(evidence(regime=regime(label, rate)), "neutral") == result
 
 
 @pytest.mark.parametrize(
-    ("above", "below", "label"),
+    ("above", "below", "previous", "label"),
     [
-        (20, 0, "longs-pay"),
-        (19, 0, "balanced"),
-        (0, 20, "shorts-pay"),
-        (0, 19, "balanced"),
-        (50, 50, "balanced"),
-        (0, 0, "balanced"),
+        (20, 0, None, "longs-pay"),
+        (19, 0, None, "balanced"),
+        (17, 0, "longs-pay", "longs-pay"),
+        (16, 0, "longs-pay", "balanced"),
+        (0, 20, None, "shorts-pay"),
+        (0, 19, None, "balanced"),
+        (0, 17, "shorts-pay", "shorts-pay"),
+        (0, 16, "shorts-pay", "balanced"),
+        (50, 50, None, "balanced"),
+        (0, 0, None, "balanced"),
     ],
 )
 def test_breadth_is_the_share_above_less_the_share_below(
-    above: int, below: int, label: str
+    above: int, below: int, previous: str | None, label: str
 ) -> None:
-    seen = funding_breadth(evidence(contracts(above, below, 100)), None)
-
-    assert seen.label == label
-    assert seen.value == (
-        f"{above} % of 100 contracts have high funding, {below} % clearly negative funding"
+    assert funding_breadth(evidence(contracts(above, below, 100)), previous) == SignalResult(
+        label, f"{above} % of 100 contracts have high funding, {below} % clearly negative funding"
     )
 
 
-def test_breadth_compares_rates_at_eight_hours() -> None:
+def test_breadth_compares_rates_at_eight_hours_and_is_unknown_without_any() -> None:
     hourly = changed(PEPE, funding_rate_pct=0.015 / 8, funding_interval_hours=1)
 
     assert funding_breadth(evidence((hourly,)), None).label == "longs-pay"
-
-
-def test_breadth_keeps_its_label_within_the_hysteresis() -> None:
-    assert funding_breadth(evidence(contracts(17, 0, 100)), "longs-pay").label == "longs-pay"
-    assert funding_breadth(evidence(contracts(16, 0, 100)), "longs-pay").label == "balanced"
-    assert funding_breadth(evidence(contracts(0, 17, 100)), "shorts-pay").label == "shorts-pay"
-    assert funding_breadth(evidence(contracts(0, 16, 100)), "shorts-pay").label == "balanced"
-
-
-def test_breadth_of_no_contract_is_unknown() -> None:
     assert funding_breadth(evidence(()), "balanced") == NOT_KNOWN
 
 
@@ -214,14 +186,8 @@ def pressed(total: float, **fields: Any) -> MarketEvidence:
 @pytest.mark.parametrize(
     ("total", "label"),
     [
-        (0, "quiet"),
-        (39.5, "quiet"),
-        (40, "normal"),
-        (179, "normal"),
-        (180, "elevated"),
-        (197, "elevated"),
-        (198, "extreme"),
-        (10**9, "extreme"),
+        *((0, "quiet"), (39.5, "quiet"), (40, "normal"), (179, "normal"), (180, "elevated")),
+        *((197, "elevated"), (198, "extreme"), (10**9, "extreme")),
     ],
 )
 def test_pressure_is_the_percentile_of_the_last_hour(total: float, label: str) -> None:
@@ -229,13 +195,10 @@ def test_pressure_is_the_percentile_of_the_last_hour(total: float, label: str) -
 
 
 def test_pressure_names_the_amount_and_the_percentile() -> None:
-    assert liquidation_pressure(pressed(2e6), None).value == (
-        "$2.00M in an hour, the highest of 200 hours"
-    )
+    said = [liquidation_pressure(pressed(total), None).value for total in (2e6, 0.0)]
 
-
-def test_pressure_of_an_hour_without_liquidations_is_known() -> None:
-    assert liquidation_pressure(pressed(0.0), None).value.startswith("$0 in an hour, ")
+    assert said[0] == "$2.00M in an hour, the highest of 200 hours"
+    assert said[1].startswith("$0 in an hour, ")
 
 
 def test_pressure_is_unknown_when_too_little_of_the_last_hour_was_watched() -> None:
@@ -256,6 +219,9 @@ def positioned(share: float | None, hours: int = FORTNIGHT, base: str = "BTC") -
     """Against hourly shares of 0, 1 … 99 and again."""
     trailing = add_hours(TrailingRecord(), hours, share=lambda number: float(number % 100))
     return evidence(trailing=trailing, long_account_pct={} if share is None else {base: share})
+
+
+WITHOUT_SHARES = add_hours(TrailingRecord(), FORTNIGHT + 99)
 
 
 @pytest.mark.parametrize(
@@ -280,19 +246,13 @@ def test_long_accounts_name_the_share_and_the_hours_that_it_was_compared_with(ho
         (positioned(None), False),
         (positioned(50.0, FORTNIGHT - 1), False),
         (positioned(50.0, base="ETH"), False),
+        (evidence(trailing=WITHOUT_SHARES, long_account_pct={"BTC": 50.0}), False),
     ],
 )
 def test_long_accounts_need_a_share_of_btc_and_fourteen_days(
     seen: MarketEvidence, is_known: bool
 ) -> None:
-    assert (btc_long_accounts(seen, None).label != UNKNOWN) == is_known
-
-
-def test_hours_without_a_share_are_no_history_of_shares() -> None:
-    trailing = add_hours(TrailingRecord(), FORTNIGHT + 99)
-
-    seen = evidence(trailing=trailing, long_account_pct={"BTC": 50.0})
-    assert btc_long_accounts(seen, "typical").label == UNKNOWN
+    assert (btc_long_accounts(seen, "typical").label != UNKNOWN) == is_known
 
 
 def trended(coins: float, price: float = 100.0, before: float = 1_000.0) -> MarketEvidence:
@@ -343,16 +303,12 @@ def test_volatility_that_grew_all_the_time_is_turbulent_and_calm_when_it_shrank(
     hours = FORTNIGHT + 24
     growing = add_hours(TrailingRecord(), hours, price=swinging)
     shrinking = add_hours(TrailingRecord(), hours, price=lambda number: swinging(hours - number))
+    still = add_hours(TrailingRecord(), hours)
 
     turbulent = btc_realised_volatility(evidence(trailing=growing), None)
     assert turbulent.label == "turbulent"
     assert turbulent.value.endswith(f"% annualised, the highest of {FORTNIGHT} hours")
     assert btc_realised_volatility(evidence(trailing=shrinking), None).label == "calm"
-
-
-def test_volatility_of_a_price_that_stands_still_is_known() -> None:
-    still = add_hours(TrailingRecord(), FORTNIGHT + 24)
-
     assert btc_realised_volatility(evidence(trailing=still), None) == SignalResult(
         "normal", f"0 % annualised, percentile 50.0 of {FORTNIGHT} hours"
     )
@@ -405,15 +361,3 @@ def test_each_signal_continues_from_its_own_last_label() -> None:
     labels = {each.key: each.label for each in judged.signals}
     assert labels["funding-breadth"] == "longs-pay"
     assert labels["btc-funding-regime"] == "neutral"
-
-
-def test_every_method_is_explained_and_its_key_is_unique() -> None:
-    assert len(BY_KEY) == len(METHODS)
-    assert all(len(text) > 40 for each in METHODS for text in each.explanation)
-
-
-def test_a_day_later_the_same_market_is_judged_the_same() -> None:
-    one = judge_all(evidence(MARKET), NO_FIGURES, {})
-    other = judge_all(evidence(MARKET, as_of=AT + DAY), NO_FIGURES, {})
-
-    assert [(e.label, e.value) for e in one.signals] == [(e.label, e.value) for e in other.signals]
