@@ -111,14 +111,14 @@ def test_counters_add_up_and_only_running_processes_have_gauges(host: Host) -> N
         each.close()
 
 
-def test_a_process_continues_the_counts_of_an_ended_one(host: Host) -> None:
+async def test_a_process_continues_the_counts_of_an_ended_one(host: Host) -> None:
     running = lock_file(host.leave_file("collector-0", calls=4))
     ended = host.leave_file("collector-1", calls=3)
     for _ in range(2):
-        asyncio.run(host.run_until_served(counted(5)))
+        await host.run_until_served(counted(5))
     assert host.sums()[CALLS] == 4 + 3 + 5 + 5
     files = sorted(host.folder.glob("*.json"))
-    assert [each.stem for each in files] == ["collector-0", ended.stem]
+    assert [file.stem for file in files] == ["collector-0", ended.stem]
     assert running is not None
     running.close()
 

@@ -107,6 +107,5 @@ def test_an_hour_without_numbers_says_why() -> None:
 
 
 def test_a_change_that_rounds_to_nothing_has_no_sign() -> None:
-    assert [change_text(each) for each in (-0.04, 0.0, 0.05, -1.25)] == [
-        *("0.0 %", "0.0 %", "+0.1 %", "-1.2 %")
-    ]
+    said = [change_text(change) for change in (-0.04, 0.0, 0.05, -1.25)]
+    assert said == ["0.0 %", "0.0 %", "+0.1 %", "-1.2 %"]

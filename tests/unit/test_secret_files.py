@@ -54,6 +54,18 @@ def test_a_secret_is_made_once_and_only_its_owner_can_read_it(
     assert len(first) == 32
     assert secret.loaded(tmp_path) == first == file.read_bytes()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / secret.file).touch(0o644)  # left empty
+    assert secret.loaded(other) != first
+    assert len(secret.loaded(other)) == 32
+    assert stat.S_IMODE((other / secret.file).stat().st_mode) == 0o600
+
+
+@EACH_SECRET
+def test_the_setting_wins_and_makes_no_file(secret: Secret, tmp_path: Path) -> None:
+    assert secret.loaded(tmp_path, secret.given) == secret.expected
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_reloading_an_empty_key_file_creates_no_key(tmp_path: Path) -> None:
@@ -61,18 +73,6 @@ def test_reloading_an_empty_key_file_creates_no_key(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="damaged"):
         load_history_key(Settings(data=tmp_path), create=False)
     assert (tmp_path / FILE_NAME).read_bytes() == b""
-
-
-@EACH_SECRET
-def test_two_instances_have_different_secrets(secret: Secret, tmp_path: Path) -> None:
-    (tmp_path / "other").mkdir()
-    assert secret.loaded(tmp_path) != secret.loaded(tmp_path / "other")
-
-
-@EACH_SECRET
-def test_the_setting_wins_and_makes_no_file(secret: Secret, tmp_path: Path) -> None:
-    assert secret.loaded(tmp_path, secret.given) == secret.expected
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("key", ["not base64!", "é", b64encode(bytes(31)).decode(), "A" * 43])
@@ -119,14 +119,6 @@ def test_processes_that_start_at_once_get_the_same_secret(secret: Secret, tmp_pa
     found = {process.communicate(timeout=120)[0] for process in processes}
 
     assert found == {(tmp_path / secret.file).read_bytes().hex() + "\n"}
-
-
-@EACH_SECRET
-def test_a_file_that_was_left_empty_is_filled(secret: Secret, tmp_path: Path) -> None:
-    file = tmp_path / secret.file
-    file.touch(0o644)
-    assert len(secret.loaded(tmp_path)) == 32
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
 @EACH_SECRET
