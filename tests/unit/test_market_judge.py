@@ -82,21 +82,24 @@ def test_a_reading_publishes_every_feed_once(judge: MarketJudge) -> None:
     assert published(conclusion, EXCHANGE_HEALTH) == ExchangeHealth(START)
 
 
+@pytest.mark.parametrize("fails", [False, True], ids=["a reading", "a failed reading"])
 def test_what_was_heard_is_in_the_next_conclusion_and_after_it_is_stored_in_no_other(
-    judge: MarketJudge,
+    judge: MarketJudge, fails: bool
 ) -> None:
     judge.liquidated([LONG, LONG])
     judge.watched(START - MINUTE, START)
 
-    first = stored(judge, judge.conclude(reading()))
-    second = judge.conclude(reading(START + 5_000))
+    failure = Unreachable("down")
+    first = judge.conclude_failure(failure, START) if fails else judge.conclude(reading())
+    judge.written(first)
+    second = stored(judge, judge.conclude(reading(START + 5_000)))
+    third = judge.conclude(reading(START + 10_000))
 
     assert first.liquidations == [LONG]
     assert first.watched == [(START - MINUTE, START)]
-    assert list(second.liquidations) == []
-    assert list(second.watched) == []
-    assert list(second.readings) == []
-    assert list(second.regime_changes) == []
+    assert (list(second.liquidations), list(second.watched)) == ([], [])
+    assert (list(third.readings), list(third.regime_changes)) == ([], [])
+    assert published(second, LIQUIDATIONS).total_usd == 100_000.0
 
 
 @pytest.mark.parametrize("is_stored", [True, False], ids=["stored", "the write fails"])
@@ -119,19 +122,6 @@ def test_the_next_conclusion_has_what_is_not_stored_and_what_was_heard_meanwhile
         recorded = rows(conclusion, resolution)
         assert recorded
         assert rows(following, resolution) == ([] if is_stored else recorded)
-
-
-def test_a_failed_reading_carries_what_was_heard_too(judge: MarketJudge) -> None:
-    judge.liquidated([LONG])
-    judge.watched(START - MINUTE, START)
-
-    failure = stored(judge, judge.conclude_failure(Unreachable("down"), START))
-    following = judge.conclude(reading(START + 5_000))
-
-    assert failure.liquidations == [LONG]
-    assert failure.watched == [(START - MINUTE, START)]
-    assert list(following.liquidations) == []
-    assert published(following, LIQUIDATIONS).total_usd == 100_000.0
 
 
 def test_the_majors_are_recorded_by_the_minute_and_everything_by_the_hour(
@@ -198,23 +188,6 @@ def test_the_newest_share_of_each_listed_contract_is_published(judge: MarketJudg
     }
 
 
-def test_only_a_change_of_the_regime_is_recorded(judge: MarketJudge) -> None:
-    steps = [(0, 0.01), (5_000, 0.012), (10_000, 0.02), (10_000 + DWELL, 0.021), (DAY, 0.02)]
-
-    recorded = [
-        stored(judge, judge.conclude(reading(START + passed, funded(rate)))).regime_changes
-        for passed, rate in steps
-    ]
-
-    assert recorded == [
-        [RegimeChange(START, "neutral", 0.01)],
-        [],
-        [],
-        [RegimeChange(START + 10_000 + DWELL, "long-leaning", 0.021)],
-        [],
-    ]
-
-
 @pytest.mark.parametrize(
     ("contracts", "label", "rate"),
     [
@@ -237,12 +210,25 @@ def test_the_regime_is_judged_by_the_eight_hour_rate_of_bitcoin(
     assert conclusion.regime_changes[-1] == RegimeChange(START + 5_000, label, rate)
 
 
+def test_only_a_change_of_the_regime_is_recorded(judge: MarketJudge) -> None:
+    steps = [(0, 0.01), (5_000, 0.012), (10_000, 0.02), (10_000 + DWELL, 0.021), (DAY, 0.02)]
+
+    recorded = [
+        stored(judge, judge.conclude(reading(START + passed, funded(rate)))).regime_changes
+        for passed, rate in steps
+    ]
+
+    first = RegimeChange(START, "neutral", 0.01)
+    second = RegimeChange(START + 10_000 + DWELL, "long-leaning", 0.021)
+    assert recorded == [[first], [], [], [second], []]
+
+
 def test_a_failed_reading_does_not_log_a_change_that_is_not_stored(judge: MarketJudge) -> None:
     judge.conclude(reading())
 
     assert judge.conclude_failure(Unreachable("no reply"), START + 1_000).events == []
     again = judge.conclude(reading(START + 5_000))
-    assert [(each.type, each.at) for each in again.events] == [("regime.changed", START)]
+    assert [(event.type, event.at) for event in again.events] == [("regime.changed", START)]
 
 
 def test_totals_name_base_and_coverage_and_leave_out_what_is_not_crypto(

@@ -255,25 +255,21 @@ def test_a_nonce_is_thirty_two_bytes_in_hexadecimal(value: object) -> None:
     assert authorized(nonce=value) == "malformed_authorization"
 
 
-@pytest.mark.parametrize("name", sorted(payload()["payload"]["authorization"]))
-def test_an_authorization_with_a_hole_is_refused(name: str) -> None:
-    def change(content: dict[str, Any]) -> None:
+def test_an_authorization_with_a_hole_is_refused() -> None:
+    for name in payload()["payload"]["authorization"]:
+        content = payload()
         del content["payload"]["authorization"][name]
-
-    assert refused(change) == "malformed_authorization"
-
-
-@pytest.mark.parametrize(
-    "other", [None, [], "x", 1, {"permit2Authorization": {}, "signature": SIGNATURE}]
-)
-def test_another_payload_is_refused(other: object) -> None:
-    assert refused(lambda content: content.update(payload=other)) == "malformed_payload"
+        assert reason(header(content)) == "malformed_authorization", name
 
 
 def test_the_payload_has_exactly_its_members() -> None:
-    assert authorized(extra="x") == "malformed_authorization"
+    permit = {"permit2Authorization": {}, "signature": SIGNATURE}
+    others: list[object] = [None, [], "x", 1, permit]
+    for other in others:
+        assert reason(header(payload() | {"payload": other})) == "malformed_payload"
     assert refused(lambda content: content["payload"].pop("signature")) == "malformed_payload"
     assert refused(lambda content: content["payload"].update(more=1)) == "malformed_payload"
+    assert authorized(extra="x") == "malformed_authorization"
     assert refused(lambda content: content["payload"].update(authorization=[])) == (
         "malformed_authorization"
     )
@@ -311,22 +307,13 @@ def test_the_two_ways_to_end_a_signature_are_one(last: str, kept: str) -> None:
 @pytest.mark.parametrize(
     ("after", "before", "expected"),
     [
-        (0, 60, None),
-        (NOW_SECONDS, 60, None),
-        (NOW_SECONDS + 1, 60, "not_yet_valid"),
-        (NOW_SECONDS + 10**9, 60, "not_yet_valid"),
-        (10**77, 60, "not_yet_valid"),
-        (0, -NOW_SECONDS, "expired"),
-        (0, -1, "expired"),
-        (0, 0, "expired"),
-        (0, 1, "expires_too_soon"),
-        (0, MIN_LEFT_SECONDS - 1, "expires_too_soon"),
+        *((0, 60, None), (NOW_SECONDS, 60, None), (0, 60 + SKEW_SECONDS, None)),
         (0, MIN_LEFT_SECONDS, None),
-        (0, 60 + SKEW_SECONDS, None),
-        (0, 61 + SKEW_SECONDS, "valid_too_long"),
-        (0, 10**9, "valid_too_long"),
-        (0, 10**77, "valid_too_long"),
+        *((after, 60, "not_yet_valid") for after in (NOW_SECONDS + 1, 2 * NOW_SECONDS, 10**77)),
+        *((0, before, "expired") for before in (-NOW_SECONDS, -1, 0)),
         (NOW_SECONDS, 0, "expired"),
+        *((0, before, "expires_too_soon") for before in (1, MIN_LEFT_SECONDS - 1)),
+        *((0, before, "valid_too_long") for before in (61 + SKEW_SECONDS, 10**9, 10**77)),
     ],
 )
 def test_a_proof_is_good_now_for_long_enough_and_not_for_too_long(
@@ -345,11 +332,10 @@ def test_a_proof_is_good_now_for_long_enough_and_not_for_too_long(
 
 def test_a_proof_ends_at_the_millisecond() -> None:
     end = proof().valid_before * 1000
-    require_timely(proof(), end - MIN_LEFT_SECONDS * 1000)
+    last = end - MIN_LEFT_SECONDS * 1000
+    require_timely(proof(), last)
     for now, expected in (
-        (end - MIN_LEFT_SECONDS * 1000 + 1, "expires_too_soon"),
-        (end - 1, "expires_too_soon"),
-        (end, "expired"),
+        *((last + 1, "expires_too_soon"), (end - 1, "expires_too_soon"), (end, "expired")),
     ):
         with pytest.raises(InvalidProof, match=f"^{expected}$"):
             require_timely(proof(), now)
@@ -404,10 +390,8 @@ def test_the_current_header_wins_over_the_older_one() -> None:
 @pytest.mark.parametrize(
     "headers",
     [
-        [(b"payment-signature", b"")],
-        [(b"payment-signature", b" \t")],
+        *([(b"payment-signature", b"")], [(b"payment-signature", b" \t")], [(b"x-payment", b"")]),
         [(b"payment-signature", b""), (b"x-payment", b"x")],
-        [(b"x-payment", b"")],
         [(b"payment-signature", b"x"), (b"PAYMENT-SIGNATURE", b"x")],
         [(b"x-payment", b"x"), (b"X-PAYMENT", b"y")],
     ],

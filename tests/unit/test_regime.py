@@ -52,28 +52,19 @@ def standing(label: Label, rate: float | None = None) -> Regime:
     return Regime(label, START, rate, START)
 
 
-@pytest.mark.parametrize(
-    ("rate", "label"),
-    [
-        (-1.0, "short-crowded"),
-        (-0.03, "short-crowded"),
-        (math.nextafter(-0.03, 0), "short-leaning"),
-        (-0.01, "short-leaning"),
-        (-0.005, "short-leaning"),
-        (math.nextafter(-0.005, 0), "neutral"),
-        (0.0, "neutral"),
-        (PIN, "neutral"),
-        (math.nextafter(0.015, 0), "neutral"),
-        (0.015, "long-leaning"),
-        (math.nextafter(0.03, 0), "long-leaning"),
-        (0.03, "long-crowded"),
-        (1.0, "long-crowded"),
-    ],
-)
-def test_the_first_rate_is_labelled_at_once_and_the_outer_band_owns_the_edge(
-    rate: float, label: Label
-) -> None:
-    assert next_regime(None, rate, START, DWELL) == Regime(label, START, rate, START)
+FIRST_RATES: dict[Label, list[float]] = {
+    "short-crowded": [-1.0, -0.03],
+    "short-leaning": [math.nextafter(-0.03, 0), -0.01, -0.005],
+    "neutral": [math.nextafter(-0.005, 0), 0.0, PIN, math.nextafter(0.015, 0)],
+    "long-leaning": [0.015, math.nextafter(0.03, 0)],
+    "long-crowded": [0.03, 1.0],
+}
+
+
+@pytest.mark.parametrize("label", FIRST_RATES)
+def test_the_first_rate_is_labelled_at_once_and_the_outer_band_owns_the_edge(label: Label) -> None:
+    for rate in FIRST_RATES[label]:
+        assert next_regime(None, rate, START, DWELL) == Regime(label, START, rate, START)
 
 
 @pytest.mark.parametrize(
@@ -285,13 +276,9 @@ def test_the_sentence_is_true_of_the_rate_while_another_label_waits(
     assert untrue not in describe(waiting)
 
 
-def test_a_rate_that_wavers_between_two_labels_of_one_side_leaves_the_old_one() -> None:
-    steps = [(1, 0.0), *[(MINUTE, rate) for rate in (0.0295, 0.0305) * (DWELL // MINUTE)]]
+def test_a_rate_that_wavers_on_one_side_leaves_the_old_label_and_a_gap_is_no_time() -> None:
+    wavering = [(MINUTE, rate) for rate in (0.0295, 0.0305) * (DWELL // MINUTE)]
+    gap = [(1, 0.02), (DWELL + MAX_GAP, 0.02)]
 
-    assert follow(steps)[-1].label in {"long-leaning", "long-crowded"}
-
-
-def test_a_gap_without_readings_is_no_time_that_a_label_lasted() -> None:
-    judged = follow([(1, 0.0), (1, 0.02), (DWELL + MAX_GAP, 0.02)])
-
-    assert judged[-1].label == "neutral"
+    assert follow([(1, 0.0), *wavering])[-1].label in {"long-leaning", "long-crowded"}
+    assert follow([(1, 0.0), *gap])[-1].label == "neutral"

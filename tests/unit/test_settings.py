@@ -215,12 +215,47 @@ def test_supabase_needs_its_api_key_and_an_issuer_none() -> None:
     assert read(**values).identity == "oidc"
 
 
+WALLET = "0x" + "a5" * 20
+PAID = {
+    "x402_facilitator_url": "https://pay.example/x402",
+    "x402_asset": WALLET,
+    "x402_pay_to": WALLET,
+}
+
+
+@pytest.mark.parametrize("name", ["x402_facilitator_url", "x402_chain_url"])
+def test_who_decides_about_money_has_tls_or_is_on_this_machine(name: str) -> None:
+    for url in ("https://node.example/v2/key", "http://127.0.0.1:9", "http://[::1]:9/rpc"):
+        assert getattr(read(**PAID | {name: url}), name) == url
+    for url in (
+        *("http://node.example", "http://10.0.0.1", "http://localhost.example"),
+        *("http://0.0.0.0:9", "ftp://127.0.0.1", "https://node.example/"),
+        "https://node.example?key=1",
+    ):
+        assert f"{PREFIX}{name.upper()}: an https:// address" in refusal(**PAID | {name: url}), url
+
+
+def test_without_an_address_nothing_is_asked() -> None:
+    assert read(**PAID, x402_chain_url="").x402_chain_url == ""
+    assert not Settings.from_environment({}).takes_payments
+
+
+def test_the_facilitator_gets_a_fixed_token_or_signed_requests_but_not_both() -> None:
+    key = {"x402_cdp_key_id": "id", "x402_cdp_key_secret": "secret"}
+    assert read(**PAID, **key).x402_cdp_key_secret.get_secret_value() == "secret"
+    for name, value in key.items():
+        assert "are needed together" in refusal(**PAID, **{name: value})
+    assert "can't both be set" in refusal(**PAID, **key, x402_facilitator_token="token")
+
+
+def test_a_stance_that_costs_as_much_as_feed_is_refused() -> None:
+    assert "must differ in price" in refusal(**PAID, stance_price_usd="25.00")
+    assert "must differ in price" in refusal(**PAID, feed_price_usd="0.25")
+    assert read(**PAID, stance_price_usd="24.99").takes_payments
+
+
 def test_a_worker_that_takes_payments_may_see_a_settlement_to_its_end() -> None:
-    wallet = "0x" + "11" * 20
-    paid = Settings(
-        x402_facilitator_url="https://pay.example", x402_asset=wallet, x402_pay_to=wallet
-    )
-    assert paid.stop_seconds > SETTLE_SECONDS + 5
+    assert read(**PAID).stop_seconds > SETTLE_SECONDS + 5
     assert Settings().stop_seconds == 6
 
 

@@ -158,21 +158,12 @@ def test_a_weekend_does_not_silence_fridays_rates(days: int) -> None:
     assert proposed.expires_at > START + days * DAY
 
 
-@pytest.mark.parametrize(
-    ("slope", "was_inverted", "expected"),
-    [
-        (-0.05, False, True),
-        (-0.0499, False, False),
-        (0.0, False, False),
-        (0.0499, True, True),
-        (0.05, True, False),
-        (-0.0499, True, True),
-    ],
-)
-def test_inversion_is_entered_and_left_five_points_beyond_zero(
-    slope: float, was_inverted: bool, expected: bool
-) -> None:
-    assert is_inverted(slope, was_inverted=was_inverted) is expected
+def test_inversion_is_entered_and_left_five_points_beyond_zero() -> None:
+    entered = [is_inverted(slope, was_inverted=False) for slope in (-0.05, -0.0499, 0.0)]
+    left = [is_inverted(slope, was_inverted=True) for slope in (0.05, 0.0499, -0.0499)]
+
+    assert entered == [True, False, False]
+    assert left == [False, True, True]
 
 
 @given(slopes=st.lists(st.floats(-0.2, 0.2), max_size=40))
@@ -184,25 +175,14 @@ def test_inversion_does_not_flap_within_the_dead_zone(slopes: list[float]) -> No
             assert inverted == before
 
 
-@pytest.mark.parametrize(
-    ("change10y", "change_slope", "expected"),
-    [
-        (0.0, 0.0, "consolidation"),
-        (0.0499, -0.0499, "consolidation"),
-        (0.05, 0.05, "bear steepening"),
-        (0.05, -0.05, "bear flattening"),
-        (-0.05, 0.05, "bull steepening"),
-        (-0.05, -0.05, "bull flattening"),
-        (0.001, 0.3, "steepening"),
-        (-0.001, -0.3, "flattening"),
-        (0.3, 0.0, "bear"),
-        (-0.3, 0.0, "bull"),
-    ],
-)
-def test_a_change_within_the_dead_zone_has_no_direction(
-    change10y: float, change_slope: float, expected: str
-) -> None:
-    assert curve_move(change10y, change_slope) == expected
+def test_a_change_within_the_dead_zone_has_no_direction() -> None:
+    assert curve_move(0.0, 0.0) == curve_move(0.0499, -0.0499) == "consolidation"
+    assert curve_move(0.05, 0.05) == "bear steepening"
+    assert curve_move(0.05, -0.05) == "bear flattening"
+    assert curve_move(-0.05, 0.05) == "bull steepening"
+    assert curve_move(-0.05, -0.05) == "bull flattening"
+    assert (curve_move(0.001, 0.3), curve_move(-0.001, -0.3)) == ("steepening", "flattening")
+    assert (curve_move(0.3, 0.0), curve_move(-0.3, 0.0)) == ("bear", "bull")
 
 
 @pytest.mark.parametrize(

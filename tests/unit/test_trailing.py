@@ -57,27 +57,17 @@ def test_hours_are_kept_for_30_days_and_prices_for_good_except_those_from_the_fu
     assert len(prices) == 31 * 24
 
 
-@pytest.mark.parametrize(
-    ("asked", "found"),
-    [
-        (-HOUR // 2 - 1, 0),
-        (-HOUR // 2, 1),
-        (0, 1),
-        (HOUR // 2 - 1, 1),
-        (HOUR // 2, None),
-        (HOUR, None),
-        (2 * HOUR - 1, 2),
-    ],
-)
-def test_the_full_hour_nearest_to_an_instant_is_found_and_no_other(
-    asked: int, found: int | None
-) -> None:
+def test_the_full_hour_nearest_to_an_instant_is_found_and_no_other() -> None:
     trailing = TrailingRecord()
-    for at in (AT - HOUR, AT, AT + 2 * HOUR):
-        trailing.add_hour("BTC", hour(at))
+    first, second, third = hours = [hour(AT + after) for after in (-HOUR, 0, 2 * HOUR)]
+    for known in hours:
+        trailing.add_hour("BTC", known)
+    half = HOUR // 2
+    asked = (-half - 1, -half, 0, half - 1, half, HOUR, 2 * HOUR - 1)
 
-    expected = None if found is None else trailing.hours("BTC")[found]
-    assert trailing.hour_at("BTC", AT + asked) == expected
+    nearest = [trailing.hour_at("BTC", AT + after) for after in asked]
+
+    assert nearest == [first, second, second, second, None, None, third]
 
 
 def test_liquidation_hours_come_in_order_once_and_for_30_days() -> None:
