@@ -50,25 +50,23 @@ from support.stances import proposal
     "comparison.assessment.other-members",
 )
 def test_a_decision_revised_on_the_same_evidence_is_told_as_that_and_nothing_else() -> None:
-    after = decided(FUNDING)
+    def reference(revision: int, digest: str, issued_at: str) -> dict[str, object]:
+        leg_id = "funding-regime-stance:2026-11-06T16:00:00.000Z"
+        named = {"leg_id": leg_id, "revision": revision, "history_digest": digest}
+        return {**named, "issued_at": issued_at}
 
+    rationale = {"rationale": "an auction is due", "by": "desk"}
+    decisions = {
+        "before": decision_of(FUNDING.leg),
+        "after": {"label": "cautious", "confidence": "high", **rationale},
+    }
     # Also in this order.
-    assert json.dumps(body(FUNDING, after)) == json.dumps(
+    assert json.dumps(body(FUNDING, decided(FUNDING))) == json.dumps(
         {
             "schema": "feed-material-change-v1",
             "kind": "funding-regime-stance",
-            "before": {
-                "leg_id": "funding-regime-stance:2026-11-06T16:00:00.000Z",
-                "revision": 1,
-                "history_digest": "b" * 64,
-                "issued_at": "2026-11-06T17:00:00.000Z",
-            },
-            "after": {
-                "leg_id": "funding-regime-stance:2026-11-06T16:00:00.000Z",
-                "revision": 2,
-                "history_digest": "a" * 64,
-                "issued_at": "2026-11-06T17:01:00.000Z",
-            },
+            "before": reference(1, "b" * 64, "2026-11-06T17:00:00.000Z"),
+            "after": reference(2, "a" * 64, "2026-11-06T17:01:00.000Z"),
             "compared_at": "2026-11-07T21:20:00.000Z",
             "assessment": {
                 "status": "assessed",
@@ -77,15 +75,7 @@ def test_a_decision_revised_on_the_same_evidence_is_told_as_that_and_nothing_els
                 "same_source_evidence": True,
                 "numeric_changes": [],
                 "conditions": "unevaluated",
-                "recorded_decisions": {
-                    "before": decision_of(FUNDING.leg),
-                    "after": {
-                        "label": "cautious",
-                        "confidence": "high",
-                        "rationale": "an auction is due",
-                        "by": "desk",
-                    },
-                },
+                "recorded_decisions": decisions,
                 "evidence_field_presence": {"added": [], "absent_in_after": []},
                 "ready_for_paid_delivery": False,
             },
@@ -318,10 +308,7 @@ def test_the_other_way_round_the_delta_has_the_other_sign(
         return
     assert (there.before, there.after) == (back.after, back.before)
     assert there.material == back.material
-    if there.delta is None or back.delta is None:
-        assert there.delta is back.delta is None
-    else:
-        assert there.delta == -back.delta
+    assert there.delta == (None if back.delta is None else -back.delta)
 
 
 @given(before=st.integers(-10_000, 10_000), after=st.integers(-10_000, 10_000))

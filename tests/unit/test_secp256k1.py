@@ -1,7 +1,5 @@
 """Signatures of Ethereum accounts: published values, and what nobody can have signed."""
 
-from contextlib import suppress
-
 import pytest
 from coincurve.utils import GROUP_ORDER_INT as ORDER
 from hypothesis import given, settings
@@ -46,22 +44,13 @@ def test_a_signature_is_the_published_one() -> None:
 
 @settings(max_examples=15, deadline=None)
 @given(keys, st.binary(min_size=32, max_size=32))
-def test_the_signer_is_recovered(key: int, digest: bytes) -> None:
+def test_the_signer_is_recovered_of_this_message_only(key: int, digest: bytes) -> None:
     signature = sign(digest, key)
 
     assert recover(digest, signature) == address_of(key)
+    assert recover(keccak256(digest), signature) != address_of(key)
     assert 0 < int.from_bytes(signature[32:64]) <= ORDER // 2
     assert signature[64] in {27, 28}
-
-
-@pytest.mark.parametrize("place", [0, 31, 40, 63])
-def test_a_changed_signature_or_message_is_not_the_owners(place: int) -> None:
-    forged = bytearray(sign(DIGEST, KEY))
-    forged[place] ^= 1
-
-    with suppress(InvalidSignature):
-        assert recover(DIGEST, bytes(forged)) != address_of(KEY)
-    assert recover(keccak256(b"another"), sign(DIGEST, KEY)) != address_of(KEY)
 
 
 def _changed(**numbers: int) -> bytes:

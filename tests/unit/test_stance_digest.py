@@ -181,9 +181,6 @@ def test_numbers_at_the_edges_are_written_again_with_the_same_digest(value: floa
 
     assert again.leg.evidence.inputs["value"] == value
     assert history_digest(again) == digest(text)
-
-
-def test_whole_numbers_are_the_same_number_however_they_are_held() -> None:
     assert history_digest(with_inputs(value=0)) == history_digest(with_inputs(value=-0.0))
     assert history_digest(with_inputs(value=3)) == history_digest(with_inputs(value=3.0))
 

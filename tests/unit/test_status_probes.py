@@ -176,34 +176,28 @@ async def test_what_came_of_a_question_about_a_user_is_noted(
 
 @pytest.mark.parametrize("name", ["supabase", "oidc"])
 @pytest.mark.parametrize("status", [302, 401, 404, 500, 503])
-def test_a_provider_is_probed_by_its_keys_and_only_those_are_an_answer(
+async def test_a_provider_is_probed_by_its_keys_and_only_those_are_an_answer(
     name: str, status: int
 ) -> None:
-    clock = HandClock()
-    answers: list[httpx2.Response] = []
+    clock, failure = HandClock(), list[int]()
 
     def answer(request: httpx2.Request) -> httpx2.Response:
-        if answers:
-            return answers.pop()
+        if failure:
+            return httpx2.Response(*failure)
         if request.url.path.endswith("openid-configuration"):
             issuer = str(request.url).partition("/.well-known")[0]
-            described = {"issuer": issuer, "jwks_uri": f"{issuer}/keys"}
-            return httpx2.Response(200, json=described)
+            return httpx2.Response(200, json={"issuer": issuer, "jwks_uri": f"{issuer}/keys"})
         return httpx2.Response(200, content=key_set(key("EC", 0)))
 
-    settings = identity_settings(identity=name)
     network = httpx2.MockTransport(answer)
-    provider = identity_provider(settings, clock, network, resolve_example)
+    provider = identity_provider(identity_settings(identity=name), clock, network, resolve_example)
     assert isinstance(provider, TokenIdentity)
     keys, users = provider.health
-    learned = []
-    for response in (httpx2.Response(200), httpx2.Response(status)):
-        answers = [response] if response.status_code != 200 else []
-        asyncio.run(provider.probe())
-        learned.append(told(keys))
+    for learned in ("answered", "failed"):
+        await provider.probe()
+        assert told(keys) == learned
         clock.now += PROBE_AGE
-
-    assert learned == ["answered", "failed"]
+        failure.append(status)
     assert told(users) == "nothing"
 
 
