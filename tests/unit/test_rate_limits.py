@@ -48,17 +48,6 @@ def test_every_limit_has_its_words(limit: RateLimit, words: str) -> None:
     assert message.startswith(f"too many requests: {words}; try again in 1 second")
 
 
-def test_invalid_key_is_told_how_to_present_one() -> None:
-    error = InvalidApiKey(Usage(BAD_KEYS, True, 29, HOUR))
-    fields = dict(error.fields(START))
-    assert error.status == 401
-    assert "X-API-Key" in error.message
-    assert "POST /api/v1/keys" in error.message
-    assert b"X-API-Key" in fields[b"www-authenticate"]
-    assert fields[b"ratelimit-policy"] == b'"bad-key";q=60;w=3600'
-    assert b"retry-after" not in fields
-
-
 class Limited:
     """A limiter without a valid key that remembers the keys it looked up."""
 

@@ -153,12 +153,6 @@ def test_funding_around_its_pin_never_changes_the_label(
     assert {each.label for each in judged} == {"neutral"}
 
 
-def test_no_edge_and_no_way_back_lies_at_the_pin() -> None:
-    ways_back = [edge - math.copysign(HYSTERESIS_PCT, edge) for edge in EDGES_PCT]
-
-    assert min(abs(PIN - edge) for edge in [*EDGES_PCT, *ways_back]) >= 0.0024
-
-
 @given(st.sampled_from(LABELS), st.lists(st.floats(0, 1), min_size=1, max_size=40), st.data())
 @settings(deadline=None, max_examples=60)
 def test_a_label_is_kept_while_the_rate_stays_inside(

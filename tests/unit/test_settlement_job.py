@@ -127,11 +127,9 @@ def test_a_report_that_cannot_be_stored_is_read_again(office: Office, failure: E
 
 
 def test_a_lost_lease_ends_it_and_stores_nothing(office: Office) -> None:
-    office.clock.pass_seconds(2)
-    assert office.run(office.new_lease("other").acquire())
-    job = SettlementJob(History(rates(0.01)), office.database, clock=office.clock)
+    office.lose_the_lease()
 
     with pytest.raises(LeaseLost):
-        office.run(job(office.lease))
+        office.read(History(rates(0.01)), rounds=1)
 
     assert office.kept() == []

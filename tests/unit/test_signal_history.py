@@ -46,14 +46,6 @@ def test_the_label_at_an_instant_is_the_last_one_taken_by_then_while_it_was_judg
     assert label_at(changes, 251, 250) is label_at([], 250, 250) is None
 
 
-def test_an_outage_is_told_of_the_days_ago_that_fall_into_it() -> None:
-    found = signal_history(KEY, [change(NOW - 45 * DAY, "neutral")], NOW, NOW - 20 * DAY)
-
-    assert [(words, then and then.label) for words, then in found.ago] == [
-        *(("Yesterday", None), ("7 days ago", None), ("30 days ago", "neutral"))
-    ]
-
-
 @pytest.mark.parametrize(
     ("changes", "held_until", "expected"),
     [

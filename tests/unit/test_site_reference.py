@@ -14,8 +14,7 @@ from barograph.markets.regime import next_regime
 from barograph.site.developers import problems, reference
 from barograph.site.developers.interface import groups, marked, pretty
 from barograph.site.developers.reference import RELEASES
-from barograph.site.templating import Terms, price_usd
-from barograph.stances.documents import STANCE_PATHS
+from barograph.site.templating import price_usd
 
 CHANGELOG = Path(__file__).parents[2] / "CHANGELOG.md"
 
@@ -99,17 +98,6 @@ def test_the_releases_are_those_of_the_changelog() -> None:
 )
 def test_a_price_is_shown_with_every_digit_it_has(price: float | Decimal, shown: str) -> None:
     assert price_usd(price) == shown
-
-
-def test_everything_that_is_paid_for_by_x402_is_named_with_its_price() -> None:
-    terms = Terms(Decimal(100), 7, Decimal("0.0050"), takes_payments=True)
-
-    feed, *stances = reference.sales(terms)
-
-    assert feed == ("Feed for 7 days", "/api/x402/feed", Decimal(100))
-    assert [sale.path for sale in stances] == list(STANCE_PATHS.values())
-    assert {sale.price for sale in stances} == {Decimal("0.005")}
-    assert reference.sales(terms._replace(takes_payments=False)) == []
 
 
 def test_texts_of_the_description_keep_their_code_and_a_long_answer_is_cut() -> None:

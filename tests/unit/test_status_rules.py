@@ -184,12 +184,11 @@ def test_a_stance_that_waits_for_a_source_or_for_more_days_is_no_failure(
     waiting: NotIssuedYet, etf: tuple[str, str]
 ) -> None:
     stances = Stances(NOW, (), {}, waiting={"btc-etf-stance": waiting})
-    status = assess(WELL._replace(stances=stances))
     issued = f"issued and recorded; btc-etf-stance: {waiting.why}"
 
     assert told("etf-flows", stances=stances) == etf
     assert told("stances", stances=stances) == ("ok", issued)
-    assert status.status == "ok"
+    assert assess(WELL._replace(stances=stances)).status == "ok"
 
 
 def test_etf_flows_that_are_too_old_are_a_failure() -> None:
@@ -281,17 +280,21 @@ def test_too_little_coverage_is_said_with_what_is_needed() -> None:
 
 
 def test_contracts_of_other_classes_or_without_a_topic_are_counted_and_no_failure() -> None:
-    left_out = {"commodity": 20, "stock": 180, "weather": 2}
-    found = replace(reading(START), left_out=left_out, unknown_classes=["weather"])
-    status = assess(WELL._replace(perpetuals=replace(found, unwatched=["PEPEUSDT", "SOLUSDT"])))
-    exchange, liquidations = check(status, "exchange"), check(status, "liquidations")
+    seen = replace(
+        reading(START),
+        left_out={"commodity": 20, "stock": 180, "weather": 2},
+        unknown_classes=["weather"],
+        unwatched=["PEPEUSDT", "SOLUSDT"],
+    )
 
-    assert exchange.status == liquidations.status == "ok"
-    assert exchange.detail == (
+    counted = (
         "the last reading succeeded; left out 202 contracts that are not crypto: 180 stock, "
         "20 commodity, 2 weather; this version does not know the class weather"
     )
-    assert liquidations.detail.endswith("covered; contracts without a liquidation topic: 2")
+    assert told("exchange", perpetuals=seen) == ("ok", counted)
+    verdict, detail = told("liquidations", perpetuals=seen)
+    assert verdict == "ok"
+    assert detail.endswith("covered; contracts without a liquidation topic: 2")
 
 
 def test_values_that_were_refused_are_counted_by_field() -> None:
@@ -345,16 +348,14 @@ def test_a_first_connection_that_is_never_heard_from_is_a_failure(
 def test_unconfirmed_source_is_not_configured_and_no_failure() -> None:
     unconfirmed = Unconfirmed(("hyperliquid", "treasury", "selling"))
     others = {"hyperliquid": StandbyVenue(None, None, None)}
-    status = assess(WELL._replace(unconfirmed=unconfirmed, payments=None, others=others))
-    checks = {each.name: each for each in status.checks}
-    assert len(checks) == len(status.checks)
+    seen = WELL._replace(unconfirmed=unconfirmed, payments=None, others=others)
 
-    assert status.status == "ok"
-    assert checks["payments"].status == "not_configured"
-    for name in ("hyperliquid", "treasury"):
-        assert checks[name].status == "not_configured"
-        assert f"add {name} to BAROGRAPH_ACCEPT_TERMS" in checks[name].detail
-    assert "add selling to BAROGRAPH_ACCEPT_TERMS" in checks["payments"].detail
+    assert assess(seen).status == "ok"
+    sources = {"hyperliquid": "hyperliquid", "treasury": "treasury", "payments": "selling"}
+    for name, source in sources.items():
+        verdict, detail = told(name, seen)
+        assert verdict == "not_configured"
+        assert f"add {source} to BAROGRAPH_ACCEPT_TERMS" in detail
 
 
 def test_each_dispute_between_venues_is_named_and_degrades_the_service() -> None:
@@ -423,11 +424,9 @@ def test_a_start_has_two_minutes_to_read_what_first_stances_need(others: int) ->
 def test_witness_check_says_whether_it_cosigns_fails_or_refuses(
     states: list[WitnessState], status: str, says: str
 ) -> None:
-    seen = assess(WELL._replace(witnesses={"first": states}))
-    assert check(seen, "witness-first").status == status
-    assert says in check(seen, "witness-first").detail
-    assert seen.status == ("ok" if status in ("ok", "warming_up") else "degraded")
-
-
-def test_without_a_policy_no_witness_is_mentioned() -> None:
+    verdict, detail = told("witness-first", witnesses={"first": states})
+    assert verdict == status
+    assert says in detail
+    overall = "ok" if status in ("ok", "warming_up") else "degraded"
+    assert assess(WELL._replace(witnesses={"first": states})).status == overall
     assert "witness" not in str(assess(WELL))

@@ -180,11 +180,6 @@ def test_open_interest_is_counted_in_coins() -> None:
     assert Hour(AT, 50.0, 0.0, None).open_interest_coins == 0.0
 
 
-def test_a_percentile_counts_ties_half() -> None:
-    assert percentile_rank(2, [1, 2, 3]) == percentile_rank(0, [0, 0]) == 50.0
-    assert percentile_rank(3, [1, 2, 3, 3]) == 75.0
-
-
 @given(values, st.floats(-1e6, 1e6))
 def test_a_percentile_is_the_share_of_lower_values_and_half_of_equal_ones(
     known: list[float], value: float
