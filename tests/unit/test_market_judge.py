@@ -492,24 +492,20 @@ def test_a_settlement_is_noted_once_when_it_happened_and_its_rate_is_known(
     assert noted == [count for *_, count in readings]
 
 
-def test_an_exchange_that_shows_a_settlement_some_seconds_too_long_hides_none(
-    judge: MarketJudge,
+@pytest.mark.parametrize("case", ["shown too long", "missing"])
+def test_a_settlement_is_noted_late_at_the_last_rate_before_it(
+    judge: MarketJudge, case: str
 ) -> None:
     settled(judge, due(MIDNIGHT - 3_000, 0.2))
-    assert settled(judge, due(MIDNIGHT + 2_000, 0.3)) == []
+    late = due(MIDNIGHT + 2_000, 0.3) if case == "shown too long" else reading(MIDNIGHT, (ETH,))
+    assert settled(judge, late) == []
 
     noted = settled(judge, due(MIDNIGHT + 7_000, 0.4, MIDNIGHT + 8 * HOUR))
 
-    assert {(each.at, each.funding_rate_pct, each.read_at) for each in noted} == {
-        (MIDNIGHT, 0.2, MIDNIGHT - 3_000)
-    }
-
-
-def test_a_contract_that_is_missing_settles_when_it_is_back(judge: MarketJudge) -> None:
-    settled(judge, due(MIDNIGHT - 5_000))
-    assert settled(judge, reading(MIDNIGHT, (ETH,))) == []
-
-    assert len(settled(judge, due(MIDNIGHT + 5_000, settles=MIDNIGHT + 8 * HOUR))) == 2
+    assert [(settlement.at, settlement.funding_rate_pct) for settlement in noted] == (
+        [(MIDNIGHT, 0.2)] * 2
+    )
+    assert {settlement.read_at for settlement in noted} == {MIDNIGHT - 3_000}
 
 
 def test_a_failed_write_keeps_a_settlement_for_the_next_and_stores_it_once(
@@ -548,11 +544,13 @@ def outage(judge: MarketJudge, at: int, now: int | None) -> Outage | None:
 def test_a_span_without_readings_that_reaches_the_bound_is_an_outage(
     judge: MarketJudge, seconds: float, is_outage: bool
 ) -> None:
-    outage(judge, START, START)
+    assert outage(judge, START, START) is None
     at = START + int(seconds * 1_000)
 
     assert outage(judge, at, at) == (Outage(START, at, None) if is_outage else None)
     assert outage(judge, at + 5_000, at + 5_000) is None
+    assert outage(judge, at + HOUR, None) is None  # a carried past
+    assert outage(judge, START, START) is None  # data that go back
 
 
 def test_an_outage_names_the_last_kind_of_failure(judge: MarketJudge) -> None:
@@ -562,14 +560,6 @@ def test_an_outage_names_the_last_kind_of_failure(judge: MarketJudge) -> None:
 
     at = START + 65_000
     assert outage(judge, at, at) == Outage(START, at, "throttled")
-
-
-def test_a_first_reading_a_carried_past_and_data_that_go_back_are_no_outage(
-    judge: MarketJudge,
-) -> None:
-    assert outage(judge, START, START) is None
-    assert outage(judge, START + HOUR, None) is None
-    assert outage(judge, START, START) is None
 
 
 def test_only_fresh_shares_of_majors_are_evidence_and_zero_is_one(judge: MarketJudge) -> None:

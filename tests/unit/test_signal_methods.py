@@ -201,18 +201,21 @@ def test_pressure_names_the_amount_and_the_percentile() -> None:
     assert said[1].startswith("$0 in an hour, ")
 
 
-def test_pressure_is_unknown_when_too_little_of_the_last_hour_was_watched() -> None:
-    assert liquidation_pressure(pressed(1.0, last_hour=closed(1.0, 95.0)), None) != NOT_KNOWN
-    assert liquidation_pressure(pressed(1.0, last_hour=closed(1.0, 94.99)), None) == NOT_KNOWN
-
-
-@pytest.mark.parametrize(("hours", "is_known"), [(0, False), (WEEK - 1, False), (WEEK, True)])
-def test_pressure_needs_seven_days_of_watched_hours(hours: int, is_known: bool) -> None:
-    watched = add_liquidations(TrailingRecord(), hours)
-    unwatched = add_liquidations(TrailingRecord(), WEEK, watched_pct=94.0)
-
-    assert (liquidation_pressure(pressed(1, trailing=watched), None).label != UNKNOWN) == is_known
-    assert liquidation_pressure(pressed(1, trailing=unwatched), None).label == UNKNOWN
+@pytest.mark.parametrize(
+    ("fields", "is_known"),
+    [
+        ({"last_hour": closed(1.0, 95.0)}, True),
+        ({"last_hour": closed(1.0, 94.99)}, False),
+        ({"trailing": add_liquidations(TrailingRecord(), WEEK)}, True),
+        ({"trailing": add_liquidations(TrailingRecord(), WEEK - 1)}, False),
+        ({"trailing": TrailingRecord()}, False),
+        ({"trailing": add_liquidations(TrailingRecord(), WEEK, watched_pct=94.0)}, False),
+    ],
+)
+def test_pressure_needs_a_watched_hour_and_seven_days_of_them(
+    fields: dict[str, Any], is_known: bool
+) -> None:
+    assert (liquidation_pressure(pressed(1, **fields), None).label != UNKNOWN) == is_known
 
 
 def positioned(share: float | None, hours: int = FORTNIGHT, base: str = "BTC") -> MarketEvidence:
@@ -230,13 +233,9 @@ WITHOUT_SHARES = add_hours(TrailingRecord(), FORTNIGHT + 99)
 )
 def test_long_accounts_are_compared_with_their_own_past(share: float, label: str) -> None:
     assert btc_long_accounts(positioned(share), None).label == label
-
-
-@pytest.mark.parametrize("hours", [FORTNIGHT, 400])
-def test_long_accounts_name_the_share_and_the_hours_that_it_was_compared_with(hours: int) -> None:
-    assert btc_long_accounts(positioned(99.5, hours), None).value == (
-        f"99.5 % of accounts, the highest of {hours} hours"
-    )
+    for hours in (FORTNIGHT, 400):
+        said = btc_long_accounts(positioned(99.5, hours), None).value
+        assert said == f"99.5 % of accounts, the highest of {hours} hours"
 
 
 @pytest.mark.parametrize(
@@ -352,12 +351,9 @@ def test_every_signal_is_judged_in_the_order_of_the_catalog_whatever_is_missing(
 
 
 def test_each_signal_continues_from_its_own_last_label() -> None:
-    seen = evidence(contracts(17, 0, 100))
+    last = {"funding-breadth": "longs-pay", "btc-funding-regime": "balanced"}
 
-    judged = judge_all(
-        seen, NO_FIGURES, {"funding-breadth": "longs-pay", "btc-funding-regime": "balanced"}
-    )
+    judged = judge_all(evidence(contracts(17, 0, 100)), NO_FIGURES, last)
 
-    labels = {each.key: each.label for each in judged.signals}
-    assert labels["funding-breadth"] == "longs-pay"
-    assert labels["btc-funding-regime"] == "neutral"
+    labels = {signal.key: signal.label for signal in judged.signals}
+    assert (labels["funding-breadth"], labels["btc-funding-regime"]) == ("longs-pay", "neutral")
