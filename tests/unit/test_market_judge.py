@@ -231,9 +231,7 @@ def test_a_failed_reading_does_not_log_a_change_that_is_not_stored(judge: Market
     assert [(event.type, event.at) for event in again.events] == [("regime.changed", START)]
 
 
-def test_totals_name_base_and_coverage_and_leave_out_what_is_not_crypto(
-    judge: MarketJudge,
-) -> None:
+def test_totals_name_base_and_coverage_and_leave_out_what_is_not_crypto(judge: MarketJudge) -> None:
     stock = Liquidation(START - 1, "ZSUSDT", "long", 1.0, 1e9)
     delisted = Liquidation(START - 1, "GONEUSDT", "long", 1.0, 100.0)
     judge.liquidated([stock, LONG, delisted])
@@ -370,9 +368,7 @@ def test_a_liquidation_that_is_heard_while_its_hour_waits_counts(
     "The database or the exchange is down when an hour ends",
     "Every hour of liquidations that is still in memory is recorded later.",
 )
-def test_hours_that_ended_during_a_storage_failure_are_recorded_later(
-    judge: MarketJudge,
-) -> None:
+def test_hours_that_ended_during_a_storage_failure_are_recorded_later(judge: MarketJudge) -> None:
     known(judge, judge.conclude(reading(HOUR_START + MINUTE)))
     judge.liquidated([Liquidation(HOUR_START + 5, "BTCUSDT", "long", 1.0, 100.0)])
     judge.watched(HOUR_START, HOUR_START + HOUR)

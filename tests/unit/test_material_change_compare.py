@@ -361,10 +361,7 @@ def test_a_condition_that_cannot_be_evaluated_is_left_open() -> None:
     after = with_leg(with_levels(YIELDS, sofr=4.0), conditions=words)
     gone = with_levels(YIELDS, slope10y3m=None)
 
-    assert conditions(YIELDS, after) == [
-        ("in words only", None, None),
-        ("by no level", None, None),
-    ]
+    assert conditions(YIELDS, after) == [("in words only", None, None), ("by no level", None, None)]
     assert conditions(gone, YIELDS)[0][1:] == (None, False)
 
 

@@ -67,8 +67,7 @@ async def status_of(endpoint: McpEndpoint, received: dict[str, Any]) -> int:
 
 
 @pytest.mark.outcome(
-    "The MCP library can't be loaded",
-    "500 at `/api/mcp` only. The next request tries again.",
+    "The MCP library can't be loaded", "500 at `/api/mcp` only. The next request tries again."
 )
 def test_a_failed_load_is_500_and_tried_again() -> None:
     tries: list[int] = []

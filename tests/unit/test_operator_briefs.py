@@ -209,8 +209,7 @@ def test_a_small_text_that_unfolds_into_a_huge_one_is_refused_at_once(line: str)
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    "line",
-    ["coins: " + "[" * 5_000, "coins: " + "{a: " * 5_000, "a: &a [*a]", "slug: *nobody"],
+    "line", ["coins: " + "[" * 5_000, "coins: " + "{a: " * 5_000, "a: &a [*a]", "slug: *nobody"]
 )
 def test_nesting_without_end_and_references_to_nothing_are_refused(line: str) -> None:
     (said,) = problems(line)

@@ -104,9 +104,7 @@ def test_the_contract_is_the_one_that_was_published(office: Office) -> None:
     "The collector keeps collecting and retries. Stances use its own readings until then.",
 )
 def test_failed_settlement_report_is_requested_again(
-    office: Office,
-    failure: Exception | list[SettledRate],
-    caplog: pytest.LogCaptureFixture,
+    office: Office, failure: Exception | list[SettledRate], caplog: pytest.LogCaptureFixture
 ) -> None:
     history = History(failure, rates(0.01))
 

@@ -68,8 +68,7 @@ def test_time_is_shared_among_labels_and_what_is_not_recorded(
 
 
 @pytest.mark.parametrize(
-    ("minutes", "times"),
-    [(0, ["100 %"]), (1, ["< 1 %", "> 99 %"]), (43_200, ["50 %", "50 %"])],
+    ("minutes", "times"), [(0, ["100 %"]), (1, ["< 1 %", "> 99 %"]), (43_200, ["50 %", "50 %"])]
 )
 def test_only_everything_is_100_percent_of_the_time(minutes: int, times: list[str]) -> None:
     spans = [Span("neutral", START, START + minutes * MINUTE)] if minutes else []

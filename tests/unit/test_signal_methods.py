@@ -99,10 +99,7 @@ def test_both_sides_of_the_usual_label_are_treated_alike(
 
 
 @given(
-    any_bands,
-    st.floats(-200, 200),
-    st.lists(st.floats(0, 0.999), max_size=20),
-    st.integers(0, 3),
+    any_bands, st.floats(-200, 200), st.lists(st.floats(0, 0.999), max_size=20), st.integers(0, 3)
 )
 def test_a_value_that_stays_within_the_margin_changes_its_label_once_at_most(
     bands: Bands, lowest: float, parts: list[float], number: int
@@ -270,8 +267,7 @@ def test_the_trend_of_open_interest_is_that_of_coins(coins: float, label: str) -
 
 
 @pytest.mark.parametrize(
-    ("passed", "value"),
-    [(0, "+0.0 %"), (HOUR // 2 - 1, "+0.0 %"), (HOUR // 2, "+100.0 %")],
+    ("passed", "value"), [(0, "+0.0 %"), (HOUR // 2 - 1, "+0.0 %"), (HOUR // 2, "+100.0 %")]
 )
 def test_a_trend_is_that_since_the_full_hour_nearest_to_24_hours_ago(
     passed: int, value: str

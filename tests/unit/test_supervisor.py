@@ -53,10 +53,7 @@ async def supervising() -> AsyncIterator[Supervisor]:
         assert none_left(family)
 
 
-@pytest.mark.outcome(
-    "A process of the service dies",
-    "The supervisor restarts it.",
-)
+@pytest.mark.outcome("A process of the service dies", "The supervisor restarts it.")
 async def test_a_child_that_dies_is_started_again(tmp_path: Path) -> None:
     async with supervising() as supervisor:
         await supervisor.start(exchange(str(tmp_path)))
