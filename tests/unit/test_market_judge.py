@@ -83,9 +83,7 @@ def test_a_reading_publishes_every_feed_once(judge: MarketJudge) -> None:
 
 
 @pytest.mark.parametrize("fails", [False, True], ids=["a reading", "a failed reading"])
-def test_what_was_heard_is_in_the_next_conclusion_and_after_it_is_stored_in_no_other(
-    judge: MarketJudge, fails: bool
-) -> None:
+def test_each_liquidation_is_in_one_stored_conclusion(judge: MarketJudge, fails: bool) -> None:
     judge.liquidated([LONG, LONG])
     judge.watched(START - MINUTE, START)
 
@@ -103,9 +101,7 @@ def test_what_was_heard_is_in_the_next_conclusion_and_after_it_is_stored_in_no_o
 
 
 @pytest.mark.parametrize("is_stored", [True, False], ids=["stored", "the write fails"])
-def test_the_next_conclusion_has_what_is_not_stored_and_what_was_heard_meanwhile(
-    judge: MarketJudge, is_stored: bool
-) -> None:
+def test_unstored_data_is_in_the_next_conclusion(judge: MarketJudge, is_stored: bool) -> None:
     judge.liquidated([LONG])
     judge.watched(START - MINUTE, START)
     conclusion = judge.conclude(reading())
@@ -124,9 +120,7 @@ def test_the_next_conclusion_has_what_is_not_stored_and_what_was_heard_meanwhile
         assert rows(following, resolution) == ([] if is_stored else recorded)
 
 
-def test_the_majors_are_recorded_by_the_minute_and_everything_by_the_hour(
-    judge: MarketJudge,
-) -> None:
+def test_majors_are_recorded_by_the_minute_and_all_by_the_hour(judge: MarketJudge) -> None:
     conclusion = judge.conclude(reading())
 
     assert rows(conclusion, "minute") == [(each.contract, START) for each in (BTC, ETH, SOL)]
@@ -135,7 +129,7 @@ def test_the_majors_are_recorded_by_the_minute_and_everything_by_the_hour(
 
 
 @pytest.mark.parametrize(("resolution", "span"), [("minute", MINUTE), ("hour", HOUR)])
-def test_the_first_reading_of_a_minute_and_of_an_hour_is_the_one_recorded(
+def test_first_reading_of_a_span_is_recorded(
     judge: MarketJudge, resolution: str, span: int
 ) -> None:
     start = START // span * span
@@ -163,9 +157,7 @@ def test_a_row_holds_the_reading_and_a_share_only_where_one_is_known(judge: Mark
 @pytest.mark.parametrize(
     ("age", "share"), [(0, 61.5), (BOUND - 1, 61.5), (BOUND, None), (-BOUND - 1, None)]
 )
-def test_a_share_that_is_not_fresh_at_the_reading_is_in_no_row(
-    judge: MarketJudge, age: int, share: float | None
-) -> None:
+def test_a_stale_share_is_in_no_row(judge: MarketJudge, age: int, share: float | None) -> None:
     judge.sampled(LongAccounts("BTCUSDT", 61.5, START - age))
 
     rows_of_bitcoin = [
@@ -332,7 +324,7 @@ def test_the_assets_of_an_hour_come_largest_first_and_by_name(judge: MarketJudge
 
 
 @pytest.mark.parametrize(("passed", "is_closed"), [(0, False), (MINUTE - 1, False), (MINUTE, True)])
-def test_an_hour_that_is_not_proved_watched_to_its_end_waits_for_that_a_minute_at_most(
+def test_an_unwatched_hour_closes_a_minute_late(
     judge: MarketJudge, passed: int, is_closed: bool
 ) -> None:
     judge.watched(HOUR_START - 2 * HOUR, HOUR_START - HOUR)
@@ -350,7 +342,7 @@ def test_an_hour_that_is_not_proved_watched_to_its_end_waits_for_that_a_minute_a
     ("proved", "waits", "watched_pct"),
     [(HOUR_START, 5_000, 100.0), (HOUR_START - 1, MINUTE, 99.99)],
 )
-def test_a_liquidation_that_is_heard_while_its_hour_waits_counts(
+def test_a_late_liquidation_counts(
     judge: MarketJudge, proved: int, waits: int, watched_pct: float
 ) -> None:
     judge.watched(HOUR_START - 2 * HOUR, HOUR_START - HOUR)
@@ -384,9 +376,7 @@ def test_hours_that_ended_during_a_storage_failure_are_recorded_later(judge: Mar
     ]
 
 
-def test_hours_of_which_not_everything_is_known_any_more_are_not_recorded(
-    judge: MarketJudge,
-) -> None:
+def test_hours_that_are_not_in_memory_are_not_recorded(judge: MarketJudge) -> None:
     known(judge, judge.conclude(reading(HOUR_START)))
     at = HOUR_START + 10 * DAY + MINUTE
 
@@ -411,7 +401,7 @@ def test_the_last_hour_is_the_sixty_whole_minutes_before(judge: MarketJudge) -> 
     ("proved", "end"),
     [(None, -MINUTE), (-90_000, -MINUTE), (-MINUTE, -MINUTE), (-1, -MINUTE), (0, 0), (5_000, 0)],
 )
-def test_the_last_hour_ends_where_watching_is_proved_at_most_a_minute_back(
+def test_last_hour_ends_where_it_was_watched(
     judge: MarketJudge, proved: int | None, end: int
 ) -> None:
     if proved is not None:
@@ -437,9 +427,7 @@ def settled(judge: MarketJudge, seen: Perpetuals) -> list[FundingSettlement]:
     return list(stored(judge, judge.conclude(seen)).settlements)
 
 
-def test_a_settlement_of_each_major_is_noted_once_at_the_last_rate_read_before_it(
-    judge: MarketJudge,
-) -> None:
+def test_settlements_of_majors_have_the_last_rate_before_them(judge: MarketJudge) -> None:
     next_one = MIDNIGHT + 8 * HOUR
     assert settled(judge, due(MIDNIGHT - 10_000, 0.5)) == []
     assert settled(judge, due(MIDNIGHT - 5_000, 0.0)) == []
@@ -476,9 +464,7 @@ READINGS_AROUND_A_SETTLEMENT: dict[str, list[tuple[int, int, int]]] = {
 
 
 @pytest.mark.parametrize("case", READINGS_AROUND_A_SETTLEMENT)
-def test_a_settlement_is_noted_once_when_it_happened_and_its_rate_is_known(
-    judge: MarketJudge, case: str
-) -> None:
+def test_a_settlement_with_a_known_rate_is_noted_once(judge: MarketJudge, case: str) -> None:
     readings = READINGS_AROUND_A_SETTLEMENT[case]
     noted = [
         len(settled(judge, due(MIDNIGHT + passed, settles=MIDNIGHT + settles)))
@@ -489,9 +475,7 @@ def test_a_settlement_is_noted_once_when_it_happened_and_its_rate_is_known(
 
 
 @pytest.mark.parametrize("case", ["shown too long", "missing"])
-def test_a_settlement_is_noted_late_at_the_last_rate_before_it(
-    judge: MarketJudge, case: str
-) -> None:
+def test_a_late_settlement_has_the_last_rate_before_it(judge: MarketJudge, case: str) -> None:
     settled(judge, due(MIDNIGHT - 3_000, 0.2))
     late = due(MIDNIGHT + 2_000, 0.3) if case == "shown too long" else reading(MIDNIGHT, (ETH,))
     assert settled(judge, late) == []
@@ -504,9 +488,7 @@ def test_a_settlement_is_noted_late_at_the_last_rate_before_it(
     assert {settlement.read_at for settlement in noted} == {MIDNIGHT - 3_000}
 
 
-def test_a_failed_write_keeps_a_settlement_for_the_next_and_stores_it_once(
-    judge: MarketJudge,
-) -> None:
+def test_a_settlement_is_stored_once_after_a_failed_write(judge: MarketJudge) -> None:
     settled(judge, due(MIDNIGHT - 5_000))
     failed = judge.conclude(due(MIDNIGHT, settles=MIDNIGHT + 8 * HOUR))
 
@@ -518,9 +500,7 @@ def test_a_failed_write_keeps_a_settlement_for_the_next_and_stores_it_once(
     assert settled(judge, due(MIDNIGHT + 10_000, settles=MIDNIGHT + 8 * HOUR)) == []
 
 
-def test_a_settlement_is_compared_with_the_one_before_also_when_that_is_not_stored_yet(
-    judge: MarketJudge,
-) -> None:
+def test_an_unstored_settlement_is_compared_with(judge: MarketJudge) -> None:
     settled(judge, due(MIDNIGHT - 5_000, 0.1))
     judge.conclude(due(MIDNIGHT, 0.2, MIDNIGHT + HOUR))
 
@@ -537,7 +517,7 @@ def outage(judge: MarketJudge, at: int, now: int | None) -> Outage | None:
 
 
 @pytest.mark.parametrize(("seconds", "is_outage"), [(5, False), (29.999, False), (30, True)])
-def test_a_span_without_readings_that_reaches_the_bound_is_an_outage(
+def test_a_gap_of_the_limit_is_an_outage(
     judge: MarketJudge, seconds: float, is_outage: bool
 ) -> None:
     assert outage(judge, START, START) is None

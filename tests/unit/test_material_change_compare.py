@@ -159,9 +159,7 @@ def test_the_schema_says_that_presence_may_be_missing_and_is_never_null() -> Non
 
 @pytest.mark.parametrize("label", ["cautious", None], ids=["another label", "the same label"])
 @EACH_KIND
-def test_another_decision_on_the_same_evidence_is_a_revision_of_the_decision_only(
-    proposed: Proposal, label: str | None
-) -> None:
+def test_same_evidence_is_a_decision_revision(proposed: Proposal, label: str | None) -> None:
     revised = decided(proposed, label=label or proposed.leg.decision.label)
     told = assess(proposed, revised)
 
@@ -184,7 +182,7 @@ def test_another_decision_on_the_same_evidence_is_a_revision_of_the_decision_onl
         (of_flows(0.1, day="2026-11-04"), FLOWS, "new_period"),
     ],
 )
-def test_other_evidence_is_of_the_same_leg_or_of_a_new_period(
+def test_other_evidence_is_a_change_or_a_period(
     before: Proposal, after: Proposal, change: str
 ) -> None:
     told = assess(before, after)
@@ -232,9 +230,7 @@ def change(before: Json, after: Json, name: str = "us10y") -> NumericChangeBody 
         ("effr", "percent", 0.02),
     ],
 )
-def test_each_level_has_its_unit_and_is_material_from_its_threshold_on(
-    name: str, unit: str, threshold: float
-) -> None:
+def test_each_level_is_material_from_its_threshold(name: str, unit: str, threshold: float) -> None:
     for before, after in ((0, threshold), (threshold, 0)):
         figures = (before, after, after - before, threshold)
         assert change(before, after, name) == numeric(name, unit, *figures, material=True)
@@ -264,9 +260,7 @@ def test_every_level_of_the_table_is_one_that_the_rules_give() -> None:
         (5e-324, 0, -5e-324, False),
     ],
 )
-def test_a_delta_is_exact_at_the_threshold(
-    before: float, after: float, delta: float, material: bool
-) -> None:
+def test_a_delta_is_exact(before: float, after: float, delta: float, material: bool) -> None:
     found = change(before, after)
 
     assert found is not None
@@ -297,9 +291,7 @@ _NUMBERS = st.none() | st.floats(-1e12, 1e12) | st.floats(-10, 10).map(lambda x:
 
 
 @given(before=_NUMBERS, after=_NUMBERS)
-def test_the_other_way_round_the_delta_has_the_other_sign(
-    before: float | None, after: float | None
-) -> None:
+def test_a_delta_changes_sign_with_direction(before: float | None, after: float | None) -> None:
     there, back = change(before, after), change(after, before)
 
     if there is None or back is None:

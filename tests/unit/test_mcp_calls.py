@@ -39,7 +39,7 @@ BROKEN = dict.fromkeys(BY_NAME, broken)
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
-def test_an_unexpected_failure_is_logged_and_leaks_nothing(
+def test_a_failed_call_is_logged_and_leaks_nothing(
     tool: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.ERROR):

@@ -241,9 +241,7 @@ def test_numbers_are_decimal_digits_and_nothing_else(name: str, value: object) -
         *(PAYER[:-1] + "٣", " " + PAYER, PAYER + "\n", "payer.eth", None, 12, [PAYER]),
     ],
 )
-def test_addresses_are_twenty_bytes_in_hexadecimal_and_no_payer_is_zero(
-    name: str, value: object
-) -> None:
+def test_addresses_are_twenty_bytes_in_hex_and_not_zero(name: str, value: object) -> None:
     assert authorized(**{name: value}) == "malformed_authorization"
     assert authorized(**{"from": "0x" + "0" * 40}) == "malformed_authorization"
 
@@ -316,7 +314,7 @@ def test_the_two_ways_to_end_a_signature_are_one(last: str, kept: str) -> None:
         *((0, before, "valid_too_long") for before in (61 + SKEW_SECONDS, 10**9, 10**77)),
     ],
 )
-def test_a_proof_is_good_now_for_long_enough_and_not_for_too_long(
+def test_a_proof_is_valid_now_and_not_too_long(
     after: int, before: int, expected: str | None
 ) -> None:
     content = payload()
@@ -364,9 +362,7 @@ PLACES = [
 
 
 @given(st.sampled_from(PLACES), JSON)
-def test_a_proof_with_anything_in_any_place_is_a_proof_or_is_refused(
-    place: tuple[str, ...], value: object
-) -> None:
+def test_any_value_anywhere_is_a_proof_or_refused(place: tuple[str, ...], value: object) -> None:
     content = payload()
     target = content
     for name in place[:-1]:
@@ -396,9 +392,7 @@ def test_the_current_header_wins_over_the_older_one() -> None:
         [(b"x-payment", b"x"), (b"X-PAYMENT", b"y")],
     ],
 )
-def test_an_empty_or_repeated_header_is_a_proof_that_is_none(
-    headers: list[tuple[bytes, bytes]],
-) -> None:
+def test_an_empty_or_repeated_header_is_refused(headers: list[tuple[bytes, bytes]]) -> None:
     with pytest.raises(InvalidProof):
         proof_header(headers)
 

@@ -91,9 +91,7 @@ def test_the_first_rate_is_labelled_at_once_and_the_outer_band_owns_the_edge(lab
         ("short-crowded", PIN, "neutral"),
     ],
 )
-def test_a_label_is_taken_at_its_edge_and_left_inside_it(
-    label: Label, rate: float, wanted: Label
-) -> None:
+def test_labels_change_at_edges_and_inside_them(label: Label, rate: float, wanted: Label) -> None:
     assert next_regime(standing(label), rate, START + 1, 0).label == wanted
 
 
@@ -142,9 +140,7 @@ def test_a_missing_rate_forgets_the_candidate() -> None:
 
 @given(st.lists(st.floats(-0.0024, 0.0024), max_size=40), st.sampled_from([1, 2, 4, 8]))
 @settings(deadline=None, max_examples=60)
-def test_funding_around_its_pin_never_changes_the_label(
-    offsets: list[float], interval: float
-) -> None:
+def test_funding_around_its_pin_keeps_the_label(offsets: list[float], interval: float) -> None:
     pinned_rate = PIN * interval / 8
     series = [(MINUTE, eight_hour_rate(pinned_rate, interval) + offset) for offset in offsets]
 
@@ -173,9 +169,7 @@ def test_a_label_is_kept_while_the_rate_stays_inside(
 
 @given(moments, st.integers(1, 60 * MINUTE))
 @settings(deadline=None, max_examples=60)
-def test_named_labels_change_at_most_once_a_dwell(
-    series: list[tuple[int, float | None]], dwell: int
-) -> None:
+def test_labels_change_once_per_dwell(series: list[tuple[int, float | None]], dwell: int) -> None:
     for before, after in changes(follow(series, dwell)):
         if "unknown" not in {before.label, after.label}:
             assert after.since - before.since >= dwell
@@ -187,9 +181,7 @@ def test_named_labels_change_at_most_once_a_dwell(
     st.sampled_from([0, MINUTE, DWELL]),
 )
 @settings(deadline=None, max_examples=60)
-def test_a_rate_that_trembles_around_an_edge_flips_the_label_at_most_once(
-    edge: float, offsets: list[float], dwell: int
-) -> None:
+def test_a_rate_at_an_edge_flips_once(edge: float, offsets: list[float], dwell: int) -> None:
     judged = follow([(MINUTE, edge + offset) for offset in offsets], dwell)
 
     assert len(changes(judged)) <= 1
@@ -197,7 +189,7 @@ def test_a_rate_that_trembles_around_an_edge_flips_the_label_at_most_once(
 
 @given(moments, st.integers(0, 60 * MINUTE))
 @settings(deadline=None, max_examples=60)
-def test_the_same_readings_always_end_in_the_same_regime(
+def test_a_stored_regime_continues_alike(
     series: list[tuple[int, float | None]], dwell: int
 ) -> None:
     judged = follow(series, dwell)
@@ -211,9 +203,7 @@ def test_the_same_readings_always_end_in_the_same_regime(
 @pytest.mark.thorough
 @given(moments)
 @settings(deadline=None, max_examples=60)
-def test_without_a_dwell_the_label_always_suits_the_rate_within_the_hysteresis(
-    series: list[tuple[int, float | None]],
-) -> None:
+def test_without_a_dwell_the_label_suits_the_rate(series: list[tuple[int, float | None]]) -> None:
     for regime in follow(series, dwell=0):
         rate = regime.funding_8h_pct
         if rate is None:
@@ -230,9 +220,7 @@ def test_without_a_dwell_the_label_always_suits_the_rate_within_the_hysteresis(
     ("rate", "hours", "eight_hours"),
     [(0.01, 8, 0.01), (0.005, 4, 0.01), (0.00125, 1, 0.01), (-0.01, 2, -0.04), (0.0, 4, 0.0)],
 )
-def test_rates_of_other_intervals_are_brought_to_eight_hours(
-    rate: float, hours: float, eight_hours: float
-) -> None:
+def test_rates_are_converted_to_eight_hours(rate: float, hours: float, eight_hours: float) -> None:
     assert eight_hour_rate(rate, hours) == pytest.approx(eight_hours, abs=1e-15)
 
 
@@ -261,9 +249,7 @@ def test_the_sentence_names_the_rate_and_what_it_means(rate: float | None, said:
         (-0.05, 0.02, "shorts pay longs"),
     ],
 )
-def test_the_sentence_is_true_of_the_rate_while_another_label_waits(
-    first: float, then: float, untrue: str
-) -> None:
+def test_the_sentence_is_true_while_a_label_waits(first: float, then: float, untrue: str) -> None:
     _, waiting = follow([(1, first), (MINUTE, then)])
     assert waiting.candidate is not None
 

@@ -46,9 +46,7 @@ EACH_SECRET = pytest.mark.parametrize(
 
 
 @EACH_SECRET
-def test_a_secret_is_made_once_and_only_its_owner_can_read_it(
-    secret: Secret, tmp_path: Path
-) -> None:
+def test_a_secret_is_made_once_and_is_its_owners_only(secret: Secret, tmp_path: Path) -> None:
     first, file = secret.loaded(tmp_path), tmp_path / secret.file
 
     assert len(first) == 32
@@ -76,9 +74,7 @@ def test_reloading_an_empty_key_file_creates_no_key(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", ["not base64!", "é", b64encode(bytes(31)).decode(), "A" * 43])
-def test_a_setting_that_is_no_key_is_refused_without_being_repeated(
-    tmp_path: Path, key: str
-) -> None:
+def test_a_bad_key_setting_is_refused_and_not_repeated(tmp_path: Path, key: str) -> None:
     with pytest.raises(ConfigurationError, match="must be 32 bytes in base64") as refused:
         KEY.loaded(tmp_path, key)
     assert key not in str(refused.value)
@@ -123,9 +119,7 @@ def test_processes_that_start_at_once_get_the_same_secret(secret: Secret, tmp_pa
 
 @EACH_SECRET
 @pytest.mark.parametrize("content", [b"short", b"x" * 33])
-def test_a_damaged_file_is_refused_and_left_as_it_is(
-    secret: Secret, tmp_path: Path, content: bytes
-) -> None:
+def test_a_damaged_file_is_refused_and_kept(secret: Secret, tmp_path: Path, content: bytes) -> None:
     file = tmp_path / secret.file
     file.write_bytes(content)
     file.chmod(0o600)

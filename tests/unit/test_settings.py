@@ -309,7 +309,5 @@ def test_server_address_of_another_form_is_refused_without_its_password(url: str
     ("given", "in_file"),
     [({}, False), ({"workers": "2"}, True), ({"trusted_proxies": "127.0.0.1"}, True)],
 )
-def test_rate_limits_are_in_a_file_if_several_processes_may_share_them(
-    given: dict[str, str], in_file: bool
-) -> None:
+def test_several_processes_share_a_file_of_limits(given: dict[str, str], in_file: bool) -> None:
     assert read(**given).limits_use_file is in_file

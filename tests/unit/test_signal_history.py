@@ -131,9 +131,7 @@ def coordinates(lane: Lane) -> list[float]:
     st.lists(st.tuples(st.integers(0, HISTORY_DAYS * DAY), st.sampled_from("abc")), max_size=40),
     st.integers(0, HISTORY_DAYS * DAY + DAY),
 )
-def test_every_history_is_drawn_within_its_box_and_adds_up(
-    drawn: list[tuple[int, str]], held: int
-) -> None:
+def test_histories_are_drawn_within_their_box(drawn: list[tuple[int, str]], held: int) -> None:
     changes = [change(START - DAY + at, label) for at, label in sorted(dict(drawn).items())]
 
     found = signal_history(KEY, changes, NOW, START + held)

@@ -90,9 +90,7 @@ near_edges = st.one_of(st.floats(-200, 200), st.integers(-120, 120), st.integers
 
 
 @given(any_bands, near_edges, st.integers(-1, 3))
-def test_both_sides_of_the_usual_label_are_treated_alike(
-    bands: Bands, value: float, number: int
-) -> None:
+def test_both_sides_are_treated_alike(bands: Bands, value: float, number: int) -> None:
     previous = None if number < 0 else bands.labels[number % len(bands.labels)]
 
     assert mirrored(bands).label(-value, previous) == bands.label(value, previous)
@@ -112,9 +110,7 @@ def test_a_value_that_stays_within_the_margin_changes_its_label_once_at_most(
 
 
 @given(any_bands, near_edges, st.integers(0, 3))
-def test_what_was_said_before_holds_a_label_back_and_never_pushes_it_on(
-    bands: Bands, value: float, number: int
-) -> None:
+def test_the_last_label_only_holds_back(bands: Bands, value: float, number: int) -> None:
     before = number % len(bands.labels)
     wanted = bands.labels.index(bands.label(value, None))
 
@@ -209,9 +205,7 @@ def test_pressure_names_the_amount_and_the_percentile() -> None:
         ({"trailing": add_liquidations(TrailingRecord(), WEEK, watched_pct=94.0)}, False),
     ],
 )
-def test_pressure_needs_a_watched_hour_and_seven_days_of_them(
-    fields: dict[str, Any], is_known: bool
-) -> None:
+def test_pressure_needs_seven_watched_days(fields: dict[str, Any], is_known: bool) -> None:
     assert (liquidation_pressure(pressed(1, **fields), None).label != UNKNOWN) == is_known
 
 
@@ -245,9 +239,7 @@ def test_long_accounts_are_compared_with_their_own_past(share: float, label: str
         (evidence(trailing=WITHOUT_SHARES, long_account_pct={"BTC": 50.0}), False),
     ],
 )
-def test_long_accounts_need_a_share_of_btc_and_fourteen_days(
-    seen: MarketEvidence, is_known: bool
-) -> None:
+def test_long_accounts_need_fourteen_days_of_btc(seen: MarketEvidence, is_known: bool) -> None:
     assert (btc_long_accounts(seen, "typical").label != UNKNOWN) == is_known
 
 
@@ -269,9 +261,7 @@ def test_the_trend_of_open_interest_is_that_of_coins(coins: float, label: str) -
 @pytest.mark.parametrize(
     ("passed", "value"), [(0, "+0.0 %"), (HOUR // 2 - 1, "+0.0 %"), (HOUR // 2, "+100.0 %")]
 )
-def test_a_trend_is_that_since_the_full_hour_nearest_to_24_hours_ago(
-    passed: int, value: str
-) -> None:
+def test_a_trend_starts_at_the_hour_nearest_to_a_day_ago(passed: int, value: str) -> None:
     trailing = add_hours(TrailingRecord(), 24, coins=lambda number: 500.0 if number else 1_000.0)
     bitcoin = changed(BTC, last_price=100.0, open_interest_usd=100_000.0)
 

@@ -108,9 +108,7 @@ def test_before_the_first_judgement_the_document_stays_the_same_on_every_worker(
         *((-BOUND, "label"), (-BOUND - 1, "unknown")),
     ],
 )
-def test_signals_are_shown_until_they_reach_their_bound_in_both_directions(
-    shown: Shown, age: int, label: str
-) -> None:
+def test_signals_are_shown_within_their_limit(shown: Shown, age: int, label: str) -> None:
     shown.publishes(judged(keys=KEYS[::-1]))
     shown.reads_market(START + age)
 
@@ -125,9 +123,7 @@ def test_signals_are_shown_until_they_reach_their_bound_in_both_directions(
         *((-MARKET_BOUND, "label"), (-MARKET_BOUND - 1, "unknown"), (None, "unknown")),
     ],
 )
-def test_signals_of_the_market_need_a_reading_within_its_bound_and_the_others_none(
-    shown: Shown, age: int | None, label: str
-) -> None:
+def test_market_signals_need_a_fresh_reading(shown: Shown, age: int | None, label: str) -> None:
     shown.judges(judged())
     if age is not None:
         shown.reads_market(START)
@@ -138,9 +134,7 @@ def test_signals_of_the_market_need_a_reading_within_its_bound_and_the_others_no
     }
 
 
-def test_while_the_market_is_stale_the_rest_is_shown_for_a_moment_or_up_to_its_own_bound(
-    shown: Shown,
-) -> None:
+def test_other_signals_are_shown_while_the_market_is_stale(shown: Shown) -> None:
     shown.publishes(judged())
 
     for now in (START + MARKET_BOUND, START + BOUND - UNKNOWN_MS):
@@ -152,9 +146,7 @@ def test_while_the_market_is_stale_the_rest_is_shown_for_a_moment_or_up_to_its_o
     assert shown.known(START + BOUND) == (None, START + BOUND + UNKNOWN_MS)
 
 
-def test_signals_of_daily_figures_that_were_judged_on_last_longer_than_those_of_the_market(
-    shown: Shown,
-) -> None:
+def test_signals_of_daily_figures_last_longer_than_market_signals(shown: Shown) -> None:
     shown.publishes(judged())
     later = START + BOUND
     carried = tuple(
@@ -171,9 +163,7 @@ def test_signals_of_daily_figures_that_were_judged_on_last_longer_than_those_of_
     assert shown.known(later)[1] == later + UNKNOWN_MS
 
 
-def test_what_is_fresh_is_known_until_the_first_bound_and_nothing_for_a_moment(
-    shown: Shown,
-) -> None:
+def test_fresh_signals_are_known_until_the_first_limit(shown: Shown) -> None:
     assert shown.known(START) == (None, START + UNKNOWN_MS)
     shown.publishes(judged())
     assert shown.known(START) == (judged(), START + MARKET_BOUND)

@@ -178,9 +178,7 @@ MIRROR = {"accumulation": "distribution", "distribution": "accumulation", "mixed
     flows=st.lists(st.floats(-1e9, 1e9), min_size=5, max_size=5),
     previous=st.sampled_from([None, *MIRROR]),
 )
-def test_outflows_are_judged_as_the_mirror_of_inflows(
-    share: float, flows: list[float], previous: str | None
-) -> None:
+def test_outflows_mirror_inflows(share: float, flows: list[float], previous: str | None) -> None:
     turned = None if previous is None else MIRROR[previous]
 
     assert (
@@ -215,9 +213,7 @@ def test_a_corrected_figure_of_the_week_is_other_evidence_and_an_older_one_is_no
     aum=st.floats(1, 1e12),
     previous=st.sampled_from([None, "accumulation", "distribution", "mixed"]),
 )
-def test_any_flows_give_a_stance_that_can_be_recorded(
-    flows: list[float], aum: float, previous: str | None
-) -> None:
+def test_any_flows_can_be_recorded(flows: list[float], aum: float, previous: str | None) -> None:
     leg = judged(fund(*flows, aum=aum), previous=previous).leg
 
     assert canonical(leg_document(leg))

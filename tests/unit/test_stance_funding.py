@@ -174,7 +174,7 @@ def test_the_same_settlements_are_the_same_evidence_until_a_rate_is_corrected() 
     rates=st.lists(st.floats(-3, 3, allow_nan=False), min_size=1, max_size=120),
     hours=st.sampled_from([1.0, 2.0, 4.0, 8.0]),
 )
-def test_any_rates_give_a_stance_that_can_be_recorded(rates: list[float], hours: float) -> None:
+def test_any_rates_can_be_recorded(rates: list[float], hours: float) -> None:
     proposed = judged(settled(*rates, hours=hours), now=AT)
     found, score = proposed.leg.levels, proposed.leg.levels.get("score")
 

@@ -270,9 +270,7 @@ def test_evidence_has_what_a_level_rests_on_and_nothing_else() -> None:
     revised=st.sampled_from(DAYS),
     of=st.sampled_from([US3M, US2Y, US10Y]),
 )
-def test_whatever_changes_the_levels_changes_the_evidence(
-    name: str, hole: str, revised: str, of: str
-) -> None:
+def test_levels_change_with_evidence_only(name: str, hole: str, revised: str, of: str) -> None:
     holed = without(flat(), name, hole)
     before, after = judged(holed).leg, judged(with_value(holed, of, revised, 9.0, revision=2)).leg
 
@@ -285,9 +283,7 @@ def test_whatever_changes_the_levels_changes_the_evidence(
     ),
     was_inverted=st.booleans(),
 )
-def test_any_rates_give_a_stance_that_can_be_recorded(
-    values: dict[str, float], was_inverted: bool
-) -> None:
+def test_any_rates_can_be_recorded(values: dict[str, float], was_inverted: bool) -> None:
     leg = judged(flat(**values), was_inverted=was_inverted).leg
 
     assert canonical(leg_document(leg))

@@ -68,9 +68,7 @@ def test_a_data_day_starts_and_ends_at_midnight() -> None:
         ("2020-01-02", "2026-11-06", False),
     ],
 )
-def test_two_business_days_may_pass_and_none_may_be_ahead(
-    day: str, today: str, recent: bool
-) -> None:
+def test_two_business_days_may_pass_and_no_more(day: str, today: str, recent: bool) -> None:
     assert is_recent(day, date.fromisoformat(today)) is recent
 
 

@@ -62,9 +62,7 @@ def status(feed: dict[str, Any] | None = None, **checks: CheckStatus) -> Service
         (59 * 24 * 60, "in the last 60 days"),
     ],
 )
-def test_the_time_without_incidents_is_no_longer_than_what_was_recorded(
-    minutes: int, words: str
-) -> None:
+def test_time_without_incidents_is_recorded_time(minutes: int, words: str) -> None:
     counts = [
         ConditionCount("day", "api", START, minutes, 0, 0),
         ConditionCount("day", "limits", START, minutes // 2, 0, 0),
@@ -161,9 +159,7 @@ def test_an_incident_says_how_long_it_was_only_where_somebody_watched_it_all() -
 
 
 @pytest.mark.parametrize(("minutes", "told"), [(0, False), (4, False), (5, True)])
-def test_an_open_incident_that_nobody_looks_at_any_more_says_when_it_was_last(
-    minutes: int, *, told: bool
-) -> None:
+def test_an_unwatched_incident_says_when_it_was_seen_last(minutes: int, *, told: bool) -> None:
     last_at = START - minutes * MINUTE
     record = NOTHING._replace(
         incidents=[Incident("api", START - DAY, None, "down", "so")], last_at={"api": last_at}
@@ -177,9 +173,7 @@ conditions: st.SearchStrategy[Condition | None] = st.sampled_from(["ok", "degrad
 
 
 @given(st.lists(st.tuples(conditions, st.text(st.characters(min_codepoint=32, codec="ascii")))))
-def test_a_strip_is_a_drawing_with_one_text_a_cell_whatever_the_text(
-    given_cells: list[tuple[Condition | None, str]],
-) -> None:
+def test_a_strip_has_one_text_per_cell(given_cells: list[tuple[Condition | None, str]]) -> None:
     drawing = strip([Cell(*cell) for cell in given_cells], 'a "label" & <more>')
 
     assert cells(drawing) == [(condition or "none", text) for condition, text in given_cells]

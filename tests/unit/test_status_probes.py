@@ -74,9 +74,7 @@ def test_a_key_set_is_read_again_for_a_probe_only_when_it_is_older_than_that() -
 
 
 @pytest.mark.parametrize("error", [None, IdentityUnavailable("no answer")])
-async def test_a_probe_that_joins_a_question_under_way_learns_what_came_of_it(
-    error: IdentityUnavailable | None,
-) -> None:
+async def test_a_probe_joins_a_call_under_way(error: IdentityUnavailable | None) -> None:
     keys = Keys()
     keys.error = error
     may_answer, is_asked = asyncio.Event(), asyncio.Event()
@@ -158,7 +156,7 @@ async def test_an_unknown_key_that_meets_a_probe_is_asked_for_once_more_and_not_
         (IdentityUnavailable("no answer"), "failed"),
     ],
 )
-async def test_what_came_of_a_question_about_a_user_is_noted(
+async def test_each_answer_about_a_user_is_noted(
     error: BarographError | None, learned: str
 ) -> None:
     verdicts = UserCache(HandClock(), 60)
@@ -176,9 +174,7 @@ async def test_what_came_of_a_question_about_a_user_is_noted(
 
 @pytest.mark.parametrize("name", ["supabase", "oidc"])
 @pytest.mark.parametrize("status", [302, 401, 404, 500, 503])
-async def test_a_provider_is_probed_by_its_keys_and_only_those_are_an_answer(
-    name: str, status: int
-) -> None:
+async def test_a_provider_is_probed_by_its_key_set(name: str, status: int) -> None:
     clock, failure = HandClock(), list[int]()
 
     def answer(request: httpx2.Request) -> httpx2.Response:
@@ -229,7 +225,7 @@ def lost(request: httpx2.Request) -> httpx2.Response:
         (None, "failed"),
     ],
 )
-async def test_a_facilitator_is_probed_by_what_it_supports(
+async def test_a_facilitator_is_probed_at_supported(
     answer: httpx2.Response | None, learned: str
 ) -> None:
     asked: list[str] = []
@@ -259,7 +255,7 @@ async def test_a_facilitator_is_probed_by_what_it_supports(
         (None, "failed"),
     ],
 )
-async def test_whether_a_question_about_a_payment_was_answered_is_noted(
+async def test_each_answer_about_a_payment_is_noted(
     answer: httpx2.Response | None, learned: str
 ) -> None:
     asked = facilitator(lost if answer is None else lambda _: answer)

@@ -141,9 +141,7 @@ def test_an_incident_of_a_clock_that_ran_ahead_does_not_end_before_it_began() ->
         ((0, 59, 1), "down"),
     ],
 )
-def test_the_worst_of_an_hour_is_shown_and_silence_is_not_ok(
-    numbers: tuple[int, int, int], worst: str | None
-) -> None:
+def test_the_worst_condition_is_shown(numbers: tuple[int, int, int], worst: str | None) -> None:
     count = ConditionCount("hour", "x", 0, *numbers)
 
     assert (count.worst, count.recorded) == (worst, sum(numbers))

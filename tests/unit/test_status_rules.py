@@ -155,9 +155,7 @@ LOST = CurrentStance(
         ),
     ],
 )
-def test_a_stance_that_is_not_issued_or_not_recorded_is_named(
-    stances: Stances, detail: str
-) -> None:
+def test_a_stance_not_issued_or_recorded_is_named(stances: Stances, detail: str) -> None:
     assert told("stances", started_at=START - HOUR, stances=stances) == ("degraded", detail)
 
 
@@ -180,9 +178,7 @@ KNOWN_DAYS = "days are known; the operator can add earlier days: barograph macro
     "No ETF stance is issued. `/api/status` shows `warming_up`, how many days are known, and how "
     "the operator can import earlier ones.",
 )
-def test_a_stance_that_waits_for_a_source_or_for_more_days_is_no_failure(
-    waiting: NotIssuedYet, etf: tuple[str, str]
-) -> None:
+def test_a_waiting_stance_is_no_failure(waiting: NotIssuedYet, etf: tuple[str, str]) -> None:
     stances = Stances(NOW, (), {}, waiting={"btc-etf-stance": waiting})
     issued = f"issued and recorded; btc-etf-stance: {waiting.why}"
 
@@ -235,7 +231,7 @@ IN_USE = f"hyperliquid has been in use since {TRIED}"
         ("venue", {"in_use": VenueInUse("hyperliquid", NOW)}, ("degraded", IN_USE)),
     ],
 )
-def test_a_check_that_fails_says_why(
+def test_a_failing_check_says_why(
     name: str, changes: dict[str, Any], expected: tuple[str, str]
 ) -> None:
     assert told(name, **changes) == expected
@@ -261,9 +257,7 @@ def test_a_collector_may_be_silent_for_half_a_minute_and_other_contracts_need_no
         ({"total_usd": 0.0, "long_pct": None, "top_asset": None}, "ok"),
     ],
 )
-def test_liquidations_need_coverage_and_freshness_but_not_events(
-    fields: dict[str, Any], expected: str
-) -> None:
+def test_liquidations_need_fresh_coverage(fields: dict[str, Any], expected: str) -> None:
     assert WELL.liquidations is not None
     totals = replace(WELL.liquidations, **fields)
 
@@ -336,9 +330,7 @@ def test_the_first_day_of_liquidations_warms_up_and_a_lost_stream_is_a_failure(
 
 
 @pytest.mark.parametrize(("passed", "expected"), [(0, "warming_up"), (1, "degraded")])
-def test_a_first_connection_that_is_never_heard_from_is_a_failure(
-    passed: int, expected: str
-) -> None:
+def test_a_connection_that_stays_silent_is_a_failure(passed: int, expected: str) -> None:
     began = NOW - LIMITS.liquidations + 1 - passed
     totals = LiquidationTracker(95.0, since=began).totals(NOW, {})
 
@@ -421,7 +413,7 @@ def test_a_start_has_two_minutes_to_read_what_first_stances_need(others: int) ->
         ([COSIGNED, replace(away(0), is_fork=True)], "down", "do not trust this log"),
     ],
 )
-def test_witness_check_says_whether_it_cosigns_fails_or_refuses(
+def test_witness_check_says_what_it_does(
     states: list[WitnessState], status: str, says: str
 ) -> None:
     verdict, detail = told("witness-first", witnesses={"first": states})

@@ -109,9 +109,7 @@ def test_token_signature_must_match_the_key_and_its_algorithm(case: str) -> None
     ],
     ids=["PEM", "PEM without its end", "DER", "key set", "JWK", "canonical JWK", "modulus", "none"],
 )
-def test_a_published_rsa_key_is_no_secret_that_tokens_are_hashed_with(
-    secret: bytes, algorithm: str
-) -> None:
+def test_a_published_rsa_key_is_no_hmac_secret(secret: bytes, algorithm: str) -> None:
     refuse(confused_token(secret, algorithm, "RSA"), key_set(key("RSA")))
     refuse(confused_token(secret, algorithm, "RSA"), key_set(key("RSA"), alg=None, use=None))
 
@@ -141,7 +139,7 @@ def test_an_unknown_or_injected_key_id_is_refused(kid: Any) -> None:
         (NOW + 20 + LEEWAY_SECONDS + 1, IdentityRefused),
     ],
 )
-async def test_a_key_is_not_called_unknown_by_a_key_set_that_is_older_than_the_token(
+async def test_an_older_key_set_refuses_no_newer_token(
     issued: Any, expected: type[Exception]
 ) -> None:
     clock, published = HandClock(), key_set()

@@ -137,9 +137,7 @@ def test_volatility_is_that_of_24_hourly_returns_over_a_year() -> None:
 @pytest.mark.thorough
 @given(st.randoms(use_true_random=False), st.integers(0, 40 * 24), st.integers(-50, 50))
 @settings(deadline=None, max_examples=25)
-def test_what_hours_are_compared_by_is_in_order_however_they_come_and_go(
-    chance: Random, count: int, forgotten: int
-) -> None:
+def test_compared_values_are_sorted(chance: Random, count: int, forgotten: int) -> None:
     trailing = TrailingRecord()
     trailing.liquidation_totals(95)  # asked for before there is any, as a rule may
     add_hours(
@@ -181,9 +179,7 @@ def test_open_interest_is_counted_in_coins() -> None:
 
 
 @given(values, st.floats(-1e6, 1e6))
-def test_a_percentile_is_the_share_of_lower_values_and_half_of_equal_ones(
-    known: list[float], value: float
-) -> None:
+def test_a_percentile_counts_equal_values_half(known: list[float], value: float) -> None:
     for asked in (value, known[0]):
         lower = sum(each < asked for each in known)
         equal = sum(each == asked for each in known)
@@ -194,7 +190,5 @@ def test_a_percentile_is_the_share_of_lower_values_and_half_of_equal_ones(
     ("before", "after", "pct"),
     [(100, 108, 8.0), (100, 92, -8.0), (100, 101, 1.0), (100, 95, -5.0), (4, 0, -100.0)],
 )
-def test_a_change_in_percent_is_exact_where_it_can_be(
-    before: float, after: float, pct: float
-) -> None:
+def test_a_change_in_percent_is_exact(before: float, after: float, pct: float) -> None:
     assert change_pct(before, after) == pct

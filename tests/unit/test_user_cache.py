@@ -39,9 +39,7 @@ class Asked:
 
 
 @pytest.mark.parametrize(("life", "counts_for"), [(3_600, 60.0), (10, 10.0)])
-def test_a_verdict_counts_for_the_seconds_that_are_set_and_no_longer_than_the_token(
-    life: int, counts_for: float
-) -> None:
+def test_a_verdict_expires_with_its_token_at_the_latest(life: int, counts_for: float) -> None:
     asked = Asked(seconds=60)
     for pause, questions in ((0, 1), (counts_for - 0.1, 1), (0.1, 2)):
         asked.clock.pass_seconds(pause)
@@ -96,9 +94,7 @@ def test_each_token_has_its_own_verdict_and_the_oldest_goes_first() -> None:
 
 
 @pytest.mark.parametrize("error", [None, IdentityRefused("no"), IdentityUnavailable("down")])
-async def test_many_requests_with_one_token_ask_once_and_hear_the_same(
-    error: BarographError | None,
-) -> None:
+async def test_requests_with_one_token_ask_once(error: BarographError | None) -> None:
     asked = Asked(seconds=0)
     asked.error = error
 

@@ -166,9 +166,7 @@ hours = st.sampled_from([1, 4, 8])
 
 
 @given(premiums, hours, st.floats(0.002, 0.03))
-def test_the_rate_is_the_textbook_formula_within_the_contracts_bounds(
-    premium: float, interval: int, cap: float
-) -> None:
+def test_the_rate_is_the_textbook_formula(premium: float, interval: int, cap: float) -> None:
     base = interest(interval)
     textbook = premium + max(-DAMPER, min(DAMPER, base - premium))
     capped = max(-cap, min(cap, textbook))
