@@ -67,32 +67,27 @@ def test_the_first_rate_is_labelled_at_once_and_the_outer_band_owns_the_edge(lab
         assert next_regime(None, rate, START, DWELL) == Regime(label, START, rate, START)
 
 
-@pytest.mark.parametrize(
-    ("label", "rate", "wanted"),
-    [
-        # Inward, a label is left only a quarter of a basis point inside its edge.
-        ("short-crowded", -0.0276, "short-crowded"),
-        ("short-crowded", -0.0274, "short-leaning"),
-        ("short-leaning", -0.0026, "short-leaning"),
-        ("short-leaning", -0.0024, "neutral"),
-        ("long-leaning", 0.0126, "long-leaning"),
-        ("long-leaning", 0.0124, "neutral"),
-        ("long-crowded", 0.0276, "long-crowded"),
-        ("long-crowded", 0.0274, "long-leaning"),
-        # The way outward or across takes no more than the bare edge.
-        ("neutral", 0.015, "long-leaning"),
-        ("neutral", -0.005, "short-leaning"),
-        ("long-leaning", 0.03, "long-crowded"),
-        ("short-leaning", -0.03, "short-crowded"),
-        ("long-crowded", -0.03, "short-crowded"),
-        ("long-crowded", -0.005, "short-leaning"),
-        ("short-leaning", 0.015, "long-leaning"),
-        ("long-crowded", PIN, "neutral"),
-        ("short-crowded", PIN, "neutral"),
+# Inward, a label is left only a quarter of a basis point inside its edge. The way outward or across
+# takes no more than the bare edge.
+NEXT_LABELS: dict[Label, list[tuple[float, Label]]] = {
+    "short-crowded": [(-0.0276, "short-crowded"), (-0.0274, "short-leaning"), (PIN, "neutral")],
+    "short-leaning": [
+        *((-0.0026, "short-leaning"), (-0.0024, "neutral")),
+        *((-0.03, "short-crowded"), (0.015, "long-leaning")),
     ],
-)
-def test_labels_change_at_edges_and_inside_them(label: Label, rate: float, wanted: Label) -> None:
-    assert next_regime(standing(label), rate, START + 1, 0).label == wanted
+    "neutral": [(0.015, "long-leaning"), (-0.005, "short-leaning")],
+    "long-leaning": [(0.0126, "long-leaning"), (0.0124, "neutral"), (0.03, "long-crowded")],
+    "long-crowded": [
+        *((0.0276, "long-crowded"), (0.0274, "long-leaning"), (PIN, "neutral")),
+        *((-0.005, "short-leaning"), (-0.03, "short-crowded")),
+    ],
+}
+
+
+@pytest.mark.parametrize("label", NEXT_LABELS)
+def test_labels_change_at_edges_and_inside_them(label: Label) -> None:
+    for rate, wanted in NEXT_LABELS[label]:
+        assert next_regime(standing(label), rate, START + 1, 0).label == wanted, rate
 
 
 def test_a_new_label_waits_for_its_dwell_and_is_taken_the_moment_that_is_over() -> None:

@@ -40,9 +40,8 @@ class Secret(NamedTuple):
 PEPPER = Secret(PEPPER_FILE, load_pepper, "key_pepper", GIVEN_PEPPER, GIVEN_PEPPER.encode())
 KEY = Secret(FILE_NAME, load_key, "history_key", b64encode(GIVEN_KEY).decode(), GIVEN_KEY)
 WEBHOOKS = KEY._replace(file="webhook-key", load=load_webhook_secret, setting="webhook_key")
-EACH_SECRET = pytest.mark.parametrize(
-    "secret", [PEPPER, KEY, WEBHOOKS], ids=["pepper", "history key", "webhook key"]
-)
+ALL = [PEPPER, KEY, WEBHOOKS]
+EACH_SECRET = pytest.mark.parametrize("secret", ALL, ids=["pepper", "history key", "webhook key"])
 
 
 @EACH_SECRET
@@ -85,15 +84,11 @@ def test_a_bad_key_setting_is_refused_and_not_repeated(tmp_path: Path, key: str)
     "Several processes create the API-key pepper or the checkpoint key at once",
     "All use the same secret.",
 )
-@EACH_SECRET
-def test_processes_that_start_at_once_get_the_same_secret(secret: Secret, tmp_path: Path) -> None:
+def test_processes_that_start_at_once_get_the_same_secrets(tmp_path: Path) -> None:
     program = (
-        "import sys; from pathlib import Path\n"
-        f"from {secret.load.__module__} import {secret.load.__name__} as load\n"
-        "from barograph.settings import Settings\n"
-        f"settings = Settings(data=Path({str(tmp_path)!r}))\n"
+        "import sys; from pathlib import Path; from test_secret_files import ALL\n"
         "print('ready', flush=True); sys.stdin.readline()\n"
-        "print(load(settings).hex())\n"
+        f"print([secret.loaded(Path({str(tmp_path)!r})).hex() for secret in ALL])\n"
     )
     processes = [
         subprocess.Popen(
@@ -112,9 +107,9 @@ def test_processes_that_start_at_once_get_the_same_secret(secret: Secret, tmp_pa
         assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.flush()
-    found = {process.communicate(timeout=120)[0] for process in processes}
+    loaded = {process.communicate(timeout=120)[0] for process in processes}
 
-    assert found == {(tmp_path / secret.file).read_bytes().hex() + "\n"}
+    assert loaded == {f"{[(tmp_path / secret.file).read_bytes().hex() for secret in ALL]}\n"}
 
 
 @EACH_SECRET

@@ -47,33 +47,23 @@ ALL_BANDS = (BREADTH, PRESSURE, POSITIONING, SPREAD, TREND, VOLATILITY)
 
 
 @pytest.mark.parametrize(
-    ("bands", "value", "previous", "label"),
+    ("bands", "previous", "labels"),
     [
-        (THREE, 10, None, "low"),
-        (THREE, 10.01, None, "middle"),
-        (THREE, 19.99, None, "middle"),
-        (THREE, 20, None, "high"),
-        (THREE, 10, "middle", "low"),
-        (THREE, 10.01, "middle", "middle"),
-        (THREE, 12, "low", "low"),
-        (THREE, 12.01, "low", "middle"),
-        (THREE, 18, "high", "high"),
-        (THREE, 17.99, "high", "middle"),
-        (THREE, 10, "high", "low"),
-        (THREE, 20, "low", "high"),
-        (THREE, 10.01, "unknown", "middle"),
-        (THREE, 10, "a label of another version", "low"),
-        (PRESSURE, 97, "extreme", "extreme"),
-        (PRESSURE, 96.99, "extreme", "elevated"),
-        (PRESSURE, 99, "elevated", "extreme"),
-        (PRESSURE, 88, "elevated", "elevated"),
-        (PRESSURE, 87.99, "elevated", "normal"),
+        (THREE, None, {10: "low", 10.01: "middle", 19.99: "middle", 20: "high"}),
+        (THREE, "low", {12: "low", 12.01: "middle", 19: "middle", 20: "high"}),
+        (THREE, "middle", {10: "low", 10.01: "middle", 19.99: "middle", 20: "high"}),
+        (THREE, "high", {18: "high", 17.99: "middle", 11: "middle", 10: "low"}),
+        (THREE, "unknown", {10.01: "middle"}),
+        (THREE, "a label of another version", {10: "low"}),
+        (PRESSURE, "extreme", {97: "extreme", 96.99: "elevated"}),
+        (PRESSURE, "elevated", {99: "extreme", 88: "elevated", 87.99: "normal"}),
+        (PRESSURE, "quiet", {22: "quiet", 22.01: "normal"}),
     ],
 )
 def test_a_label_is_taken_at_its_edge_and_left_a_margin_inside_it(
-    bands: Bands, value: float, previous: str | None, label: str
+    bands: Bands, previous: str | None, labels: dict[float, str]
 ) -> None:
-    assert bands.label(value, previous) == label
+    assert {value: bands.label(value, previous) for value in labels} == labels
 
 
 def mirrored(bands: Bands) -> Bands:
