@@ -412,15 +412,10 @@ def test_last_hour_ends_where_it_was_watched(
     assert seen.last_hour.at == START + end - HOUR
 
 
-def due(at: int, rate: float = 0.01, settles: int = MIDNIGHT, **fields: float) -> Perpetuals:
+def due(at: int, rate: float = 0.01, settles: int = MIDNIGHT) -> Perpetuals:
     """A reading of three contracts, two of them majors, that all settle at once."""
-    return reading(
-        at,
-        tuple(
-            changed(each, funding_rate_pct=rate, next_funding_time=settles, **fields)
-            for each in (BTC, SOL, PEPE)
-        ),
-    )
+    funding = {"funding_rate_pct": rate, "next_funding_time": settles}
+    return reading(at, tuple(changed(contract, **funding) for contract in (BTC, SOL, PEPE)))
 
 
 def settled(judge: MarketJudge, seen: Perpetuals) -> list[FundingSettlement]:
@@ -447,17 +442,11 @@ READINGS_AROUND_A_SETTLEMENT: dict[str, list[tuple[int, int, int]]] = {
     "read over an hour before": [(-HOUR - 1, 0, 0), (5_000, 8 * HOUR, 0)],
     "between two hours": [(0, 5_000, 0), (5_000, 10_000, 0)],
     "put off and brought forward": [
-        (-HOUR, 0, 0),
-        (-HOUR + 5, 4 * HOUR, 0),
-        (-HOUR + 9, 0, 0),
-        (1, 0, 0),
-        (2, HOUR, 2),
+        *((-HOUR, 0, 0), (-HOUR + 5, 4 * HOUR, 0), (-HOUR + 9, 0, 0)),
+        *((1, 0, 0), (2, HOUR, 2)),
     ],
     "data that go back": [
-        (-5_000, 0, 0),
-        (1_000, 8 * HOUR, 2),
-        (-1_000, 0, 0),
-        (2_000, 8 * HOUR, 0),
+        *((-5_000, 0, 0), (1_000, 8 * HOUR, 2), (-1_000, 0, 0), (2_000, 8 * HOUR, 0)),
     ],
 }
 """When each reading is, which settlement it announces (since midnight), and how many it notes."""
