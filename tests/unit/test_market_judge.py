@@ -129,9 +129,7 @@ def test_majors_are_recorded_by_the_minute_and_all_by_the_hour(judge: MarketJudg
 
 
 @pytest.mark.parametrize(("resolution", "span"), [("minute", MINUTE), ("hour", HOUR)])
-def test_first_reading_of_a_span_is_recorded(
-    judge: MarketJudge, resolution: str, span: int
-) -> None:
+def test_a_spans_first_reading_is_recorded(judge: MarketJudge, resolution: str, span: int) -> None:
     start = START // span * span
     recorded = [
         rows(stored(judge, judge.conclude(reading(start + passed))), resolution)
@@ -324,9 +322,7 @@ def test_the_assets_of_an_hour_come_largest_first_and_by_name(judge: MarketJudge
 
 
 @pytest.mark.parametrize(("passed", "is_closed"), [(0, False), (MINUTE - 1, False), (MINUTE, True)])
-def test_an_unwatched_hour_closes_a_minute_late(
-    judge: MarketJudge, passed: int, is_closed: bool
-) -> None:
+def test_an_unwatched_hour_closes_late(judge: MarketJudge, passed: int, is_closed: bool) -> None:
     judge.watched(HOUR_START - 2 * HOUR, HOUR_START - HOUR)
     known(judge, judge.conclude(reading(HOUR_START - HOUR)))
     judge.watched(HOUR_START - HOUR, HOUR_START - HOUR // 2)
@@ -401,9 +397,7 @@ def test_the_last_hour_is_the_sixty_whole_minutes_before(judge: MarketJudge) -> 
     ("proved", "end"),
     [(None, -MINUTE), (-90_000, -MINUTE), (-MINUTE, -MINUTE), (-1, -MINUTE), (0, 0), (5_000, 0)],
 )
-def test_last_hour_ends_where_it_was_watched(
-    judge: MarketJudge, proved: int | None, end: int
-) -> None:
+def test_last_hour_ends_as_watched(judge: MarketJudge, proved: int | None, end: int) -> None:
     if proved is not None:
         judge.watched(START - 2 * HOUR, START + proved)
 
@@ -506,9 +500,7 @@ def outage(judge: MarketJudge, at: int, now: int | None) -> Outage | None:
 
 
 @pytest.mark.parametrize(("seconds", "is_outage"), [(5, False), (29.999, False), (30, True)])
-def test_a_gap_of_the_limit_is_an_outage(
-    judge: MarketJudge, seconds: float, is_outage: bool
-) -> None:
+def test_a_long_gap_is_an_outage(judge: MarketJudge, seconds: float, is_outage: bool) -> None:
     assert outage(judge, START, START) is None
     at = START + int(seconds * 1_000)
 

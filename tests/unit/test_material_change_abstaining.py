@@ -64,7 +64,7 @@ ODD: list[tuple[tuple[str, ...], Json, str]] = [
 )
 @pytest.mark.parametrize(("path", "value", "reason"), ODD)
 @EACH_KIND
-def test_what_cannot_honestly_be_compared_is_not(
+def test_odd_versions_are_abstained_from(
     proposed: Proposal, path: tuple[str, ...], value: Json, reason: str
 ) -> None:
     told = at_work(proposed, *path, to=value)

@@ -39,9 +39,7 @@ BROKEN = dict.fromkeys(BY_NAME, broken)
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
-def test_a_failed_call_is_logged_and_leaks_nothing(
-    tool: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_failed_call_is_logged_and_private(tool: Any, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR):
         outcome = call(BROKEN, tool.name)
 

@@ -314,9 +314,7 @@ def test_the_two_ways_to_end_a_signature_are_one(last: str, kept: str) -> None:
         *((0, before, "valid_too_long") for before in (61 + SKEW_SECONDS, 10**9, 10**77)),
     ],
 )
-def test_a_proof_is_valid_now_and_not_too_long(
-    after: int, before: int, expected: str | None
-) -> None:
+def test_a_proof_is_valid_now_and_not_long(after: int, before: int, expected: str | None) -> None:
     content = payload()
     times = {"validAfter": str(after), "validBefore": str(NOW_SECONDS + before)}
     content["payload"]["authorization"].update(times)

@@ -146,9 +146,7 @@ def test_funding_around_its_pin_keeps_the_label(offsets: list[float], interval: 
 
 @given(st.sampled_from(LABELS), st.lists(st.floats(0, 1), min_size=1, max_size=40), st.data())
 @settings(deadline=None, max_examples=60)
-def test_a_label_is_kept_while_the_rate_stays_inside(
-    label: Label, places: list[float], data: st.DataObject
-) -> None:
+def test_labels_are_kept_inside(label: Label, places: list[float], data: st.DataObject) -> None:
     dwell = data.draw(st.sampled_from([0, 1, DWELL]))
     edges = [-0.2, *EDGES_PCT, 0.2]
     low, high = edges[LABELS.index(label)], edges[LABELS.index(label) + 1]
@@ -184,9 +182,7 @@ def test_a_rate_at_an_edge_flips_once(edge: float, offsets: list[float], dwell: 
 
 @given(moments, st.integers(0, 60 * MINUTE))
 @settings(deadline=None, max_examples=60)
-def test_a_stored_regime_continues_alike(
-    series: list[tuple[int, float | None]], dwell: int
-) -> None:
+def test_stored_regimes_continue_alike(series: list[tuple[int, float | None]], dwell: int) -> None:
     judged = follow(series, dwell)
 
     assert follow(series, dwell) == judged

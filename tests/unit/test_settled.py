@@ -96,9 +96,7 @@ def test_an_interval_was_read_or_is_the_time_between_reports_or_eight_hours(
     reported=st.dictionaries(st.integers(0, 40), st.integers(1, 3), max_size=20),
     now=st.integers(AT - 40 * STEP, AT + STEP),
 )
-def test_settlements_count_once_in_order(
-    read: set[int], reported: dict[int, int], now: int
-) -> None:
+def test_settlements_count_once_sorted(read: set[int], reported: dict[int, int], now: int) -> None:
     found = known_settlements(
         [own(AT - back * STEP) for back in sorted(read, reverse=True)],
         [report(AT - back * STEP, revision=number) for back, number in reported.items()],

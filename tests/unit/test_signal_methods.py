@@ -144,7 +144,7 @@ def test_the_funding_regime_is_the_one_that_was_judged_with_its_rate(
         (0, 0, None, "balanced"),
     ],
 )
-def test_breadth_is_the_share_above_less_the_share_below(
+def test_breadth_is_above_less_below(
     above: int, below: int, previous: str | None, label: str
 ) -> None:
     assert funding_breadth(evidence(contracts(above, below, 100)), previous) == SignalResult(

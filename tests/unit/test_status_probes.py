@@ -156,9 +156,7 @@ async def test_an_unknown_key_that_meets_a_probe_is_asked_for_once_more_and_not_
         (IdentityUnavailable("no answer"), "failed"),
     ],
 )
-async def test_each_answer_about_a_user_is_noted(
-    error: BarographError | None, learned: str
-) -> None:
+async def test_answers_about_users_are_noted(error: BarographError | None, learned: str) -> None:
     verdicts = UserCache(HandClock(), 60)
 
     async def ask() -> Identity:
@@ -225,9 +223,7 @@ def lost(request: httpx2.Request) -> httpx2.Response:
         (None, "failed"),
     ],
 )
-async def test_a_facilitator_is_probed_at_supported(
-    answer: httpx2.Response | None, learned: str
-) -> None:
+async def test_a_facilitator_can_be_probed(answer: httpx2.Response | None, learned: str) -> None:
     asked: list[str] = []
 
     def reply(request: httpx2.Request) -> httpx2.Response:
@@ -255,9 +251,7 @@ async def test_a_facilitator_is_probed_at_supported(
         (None, "failed"),
     ],
 )
-async def test_each_answer_about_a_payment_is_noted(
-    answer: httpx2.Response | None, learned: str
-) -> None:
+async def test_answers_on_payments_are_noted(answer: httpx2.Response | None, learned: str) -> None:
     asked = facilitator(lost if answer is None else lambda _: answer)
 
     for question in (asked.verify, asked.settle):

@@ -231,9 +231,7 @@ IN_USE = f"hyperliquid has been in use since {TRIED}"
         ("venue", {"in_use": VenueInUse("hyperliquid", NOW)}, ("degraded", IN_USE)),
     ],
 )
-def test_a_failing_check_says_why(
-    name: str, changes: dict[str, Any], expected: tuple[str, str]
-) -> None:
+def test_failures_say_why(name: str, changes: dict[str, Any], expected: tuple[str, str]) -> None:
     assert told(name, **changes) == expected
     assert condition(name) == "ok"
 
@@ -413,7 +411,7 @@ def test_a_start_has_two_minutes_to_read_what_first_stances_need(others: int) ->
         ([COSIGNED, replace(away(0), is_fork=True)], "down", "do not trust this log"),
     ],
 )
-def test_witness_check_says_what_it_does(
+def test_witness_checks_say_what_they_do(
     states: list[WitnessState], status: str, says: str
 ) -> None:
     verdict, detail = told("witness-first", witnesses={"first": states})

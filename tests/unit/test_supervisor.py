@@ -72,7 +72,7 @@ async def test_a_child_that_cannot_work_as_configured_stops_everything() -> None
             await asyncio.wait_for(supervisor.until_stopped(ready), 60)
 
 
-async def test_settings_of_the_surroundings_do_not_reach_a_child(
+async def test_other_settings_reach_no_child(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BAROGRAPH_NO_SUCH_SETTING", "1")

@@ -139,9 +139,7 @@ def test_an_unknown_or_injected_key_id_is_refused(kid: Any) -> None:
         (NOW + 20 + LEEWAY_SECONDS + 1, IdentityRefused),
     ],
 )
-async def test_an_older_key_set_refuses_no_newer_token(
-    issued: Any, expected: type[Exception]
-) -> None:
+async def test_an_old_key_set_refuses_no_new_token(issued: Any, expected: type[Exception]) -> None:
     clock, published = HandClock(), key_set()
 
     async def fetch() -> bytes:
