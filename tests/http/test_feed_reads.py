@@ -9,7 +9,9 @@ import pytest
 import rfc8785
 from msgspec.structs import replace
 
+from barograph import NOTICE
 from barograph.history.records import NOT_RECORDED, ChainEnd, Version, VersionEvent
+from barograph.kit.timestamps import iso_timestamp
 from barograph.stances.reader import recorded_stance
 from support.service import BASE_URL, Answer
 from support.stances import FUNDING, PERIOD, STANCE_MEMBERS, proposal
@@ -31,6 +33,7 @@ def body_of(answer: Answer) -> Any:
 
 
 @pytest.mark.contract("x402.stance-reads", "feed-now.shape", "stance.other-fields", "stance.kinds")
+@pytest.mark.contract("stance.leg-id")
 @pytest.mark.parametrize("kind", STANCE_READS)
 def test_a_feed_subscriber_reads_the_newest_stance_of_each_kind(
     subscribed: SubscriberService, kind: str
@@ -38,7 +41,7 @@ def test_a_feed_subscriber_reads_the_newest_stance_of_each_kind(
     _, after = subscribed.two_versions(kind)
     body = body_of(subscribed.read(STANCE_READS[kind]))
     assert tuple(body) == STANCE_MEMBERS
-    assert body["schema"] == "stance-v1"
+    assert (body["schema"], body["notice"]) == ("stance-v1", NOTICE)
     assert (body["kind"], body["leg_id"], body["revision"]) == (kind, after.leg_id, 2)
     assert body["history_durable"] is True
     assert body["history_digest"] == after.history_digest
@@ -88,17 +91,25 @@ def test_two_reads_give_the_references_of_a_comparison(subscribed: SubscriberSer
     body_of(subscribed.read(comparison_of(first, second)))
 
 
-@pytest.mark.contract("stance.states", "stance.transitions")
+@pytest.mark.contract("stance.states", "stance.transitions", "stance.evidence-digests-distinct")
 def test_expired_and_withdrawn_stances_say_so(subscribed: SubscriberService) -> None:
     _, after = subscribed.two_versions()
-    subscribed.clock.now += PERIOD
+    subscribed.clock.now += PERIOD - 1
+    assert body_of(subscribed.read(STANCE_READS[FUNDING]))["state"] == "active"
+    subscribed.clock.now += 1
     assert body_of(subscribed.read(STANCE_READS[FUNDING]))["state"] == "expired"
-    event = withdraw(subscribed, after)
+    withdrawal = subscribed.ledger.withdraw(
+        FUNDING, why="a wrong file", by="night desk", expected_head=after.history_digest
+    )
+    event = asyncio.run(withdrawal)
     body = body_of(subscribed.read(STANCE_READS[FUNDING]))
     assert body["state"] == "terminal"
-    assert body["events"][1]["evidence_digest"] == event.evidence_digest
-    for private in (event.salt, "wrong"):
-        assert private not in json.dumps(body)
+    issued, withdrawn = body["events"]
+    assert (issued["type"], withdrawn["type"]) == ("issued", "withdrawn")
+    assert withdrawn["at"] == iso_timestamp(event.at)
+    assert withdrawn["evidence_digest"] == event.evidence_digest != body["history_digest"]
+    for withheld in (event.why, event.by, event.salt):
+        assert withheld not in json.dumps(body)
 
 
 def test_what_could_not_be_recorded_is_delivered_as_not_durable(

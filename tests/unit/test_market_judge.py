@@ -10,7 +10,7 @@ from barograph.board.feeds import Feed
 from barograph.collector.judge import Conclusion, Judge
 from barograph.errors import Throttled, Unreachable
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.evidence import FundingSettlement, Outage
+from barograph.markets.evidence import FundingSettlement, MarketEvidence, Outage
 from barograph.markets.judge import MarketConclusion, MarketJudge
 from barograph.markets.liquidations import LiquidationHour
 from barograph.markets.market_events import LISTINGS
@@ -21,7 +21,7 @@ from barograph.markets.records import (
     Perpetual,
     Perpetuals,
 )
-from barograph.markets.regime import RegimeChange
+from barograph.markets.regime import Label, RegimeChange
 from barograph.markets.view import (
     BACKFILL,
     EXCHANGE_HEALTH,
@@ -82,76 +82,45 @@ def test_a_reading_publishes_every_feed_once(judge: MarketJudge) -> None:
     assert published(conclusion, EXCHANGE_HEALTH) == ExchangeHealth(START)
 
 
-def test_what_was_heard_is_in_the_next_conclusion_and_after_it_is_stored_in_no_other(
-    judge: MarketJudge,
-) -> None:
+@pytest.mark.parametrize("fails", [False, True], ids=["a reading", "a failed reading"])
+def test_each_liquidation_is_in_one_stored_conclusion(judge: MarketJudge, fails: bool) -> None:
     judge.liquidated([LONG, LONG])
     judge.watched(START - MINUTE, START)
 
-    first = stored(judge, judge.conclude(reading()))
-    second = judge.conclude(reading(START + 5_000))
+    failure = Unreachable("down")
+    first = judge.conclude_failure(failure, START) if fails else judge.conclude(reading())
+    judge.written(first)
+    second = stored(judge, judge.conclude(reading(START + 5_000)))
+    third = judge.conclude(reading(START + 10_000))
 
     assert first.liquidations == [LONG]
     assert first.watched == [(START - MINUTE, START)]
-    assert list(second.liquidations) == []
-    assert list(second.watched) == []
-    assert list(second.readings) == []
-    assert list(second.regime_changes) == []
+    assert (list(second.liquidations), list(second.watched)) == ([], [])
+    assert (list(third.readings), list(third.regime_changes)) == ([], [])
+    assert published(second, LIQUIDATIONS).total_usd == 100_000.0
 
 
-def test_what_is_heard_while_a_conclusion_is_being_stored_is_in_the_next_one(
-    judge: MarketJudge,
-) -> None:
+@pytest.mark.parametrize("is_stored", [True, False], ids=["stored", "the write fails"])
+def test_unstored_data_is_in_the_next_conclusion(judge: MarketJudge, is_stored: bool) -> None:
     judge.liquidated([LONG])
     judge.watched(START - MINUTE, START)
     conclusion = judge.conclude(reading())
     judge.liquidated([SHORT])
     judge.watched(START, START + 1_000)
-    judge.written(conclusion)
+    if is_stored:
+        judge.written(conclusion)
 
     following = judge.conclude(reading(START + 5_000))
 
-    assert following.liquidations == [SHORT]
+    assert following.liquidations == ([SHORT] if is_stored else [LONG, SHORT])
     assert following.watched == [(START - MINUTE, START + 1_000)]
-
-
-def test_a_failed_write_keeps_what_was_heard_and_watched_for_the_next(judge: MarketJudge) -> None:
-    judge.liquidated([LONG])
-    judge.watched(START - MINUTE, START)
-    judge.conclude(reading())
-    judge.liquidated([SHORT])
-
-    following = judge.conclude(reading(START + 5_000))
-
-    assert following.liquidations == [LONG, SHORT]
-    assert following.watched == [(START - MINUTE, START)]
-
-
-def test_a_failed_write_keeps_the_readings_that_are_due(judge: MarketJudge) -> None:
-    failed = judge.conclude(reading())
-
-    following = judge.conclude(reading(START + 5_000))
-
     for resolution in ("minute", "hour"):
-        assert rows(following, resolution) == rows(failed, resolution) != []
+        recorded = rows(conclusion, resolution)
+        assert recorded
+        assert rows(following, resolution) == ([] if is_stored else recorded)
 
 
-def test_a_failed_reading_carries_what_was_heard_too(judge: MarketJudge) -> None:
-    judge.liquidated([LONG])
-    judge.watched(START - MINUTE, START)
-
-    failure = stored(judge, judge.conclude_failure(Unreachable("down"), START))
-    following = judge.conclude(reading(START + 5_000))
-
-    assert failure.liquidations == [LONG]
-    assert failure.watched == [(START - MINUTE, START)]
-    assert list(following.liquidations) == []
-    assert published(following, LIQUIDATIONS).total_usd == 100_000.0
-
-
-def test_the_majors_are_recorded_by_the_minute_and_everything_by_the_hour(
-    judge: MarketJudge,
-) -> None:
+def test_majors_are_recorded_by_the_minute_and_all_by_the_hour(judge: MarketJudge) -> None:
     conclusion = judge.conclude(reading())
 
     assert rows(conclusion, "minute") == [(each.contract, START) for each in (BTC, ETH, SOL)]
@@ -159,23 +128,16 @@ def test_the_majors_are_recorded_by_the_minute_and_everything_by_the_hour(
     assert rows(conclusion, "hour") == [(each.contract, hour) for each in MARKET]
 
 
-def test_the_first_reading_of_a_minute_is_the_one_recorded(judge: MarketJudge) -> None:
-    due = [
-        bool(stored(judge, judge.conclude(reading(START + passed))).readings)
-        for passed in (0, 5_000, MINUTE - 1, MINUTE, MINUTE + 5_000, 3 * MINUTE + 1)
+@pytest.mark.parametrize(("resolution", "span"), [("minute", MINUTE), ("hour", HOUR)])
+def test_a_spans_first_reading_is_recorded(judge: MarketJudge, resolution: str, span: int) -> None:
+    start = START // span * span
+    recorded = [
+        rows(stored(judge, judge.conclude(reading(start + passed))), resolution)
+        for passed in (7, 5_000, span - 1, span + 7, span + 5_000, 3 * span)
     ]
 
-    assert due == [True, False, False, True, False, True]
-
-
-def test_the_first_reading_of_an_hour_is_the_one_recorded(judge: MarketJudge) -> None:
-    next_hour = START // HOUR * HOUR + HOUR
-
-    at = [START, START + MINUTE, next_hour - 1, next_hour + 7, next_hour + MINUTE]
-    due = [rows(stored(judge, judge.conclude(reading(each))), "hour") for each in at]
-
-    assert [bool(each) for each in due] == [True, False, False, True, False]
-    assert {moment for _, moment in due[3]} == {next_hour}
+    times = [{at for _, at in due} for due in recorded]
+    assert times == [{start}, set(), set(), {start + span}, set(), {start + 3 * span}]
 
 
 def test_a_row_holds_the_reading_and_a_share_only_where_one_is_known(judge: MarketJudge) -> None:
@@ -193,9 +155,7 @@ def test_a_row_holds_the_reading_and_a_share_only_where_one_is_known(judge: Mark
 @pytest.mark.parametrize(
     ("age", "share"), [(0, 61.5), (BOUND - 1, 61.5), (BOUND, None), (-BOUND - 1, None)]
 )
-def test_a_share_that_is_not_fresh_at_the_reading_is_in_no_row(
-    judge: MarketJudge, age: int, share: float | None
-) -> None:
+def test_a_stale_share_is_in_no_row(judge: MarketJudge, age: int, share: float | None) -> None:
     judge.sampled(LongAccounts("BTCUSDT", 61.5, START - age))
 
     rows_of_bitcoin = [
@@ -207,22 +167,37 @@ def test_a_share_that_is_not_fresh_at_the_reading_is_in_no_row(
     assert rows_of_bitcoin == [("minute", share), ("hour", share)]
 
 
-def test_shares_of_delisted_contracts_are_dropped(judge: MarketJudge) -> None:
-    for share in shares():
+def test_the_newest_share_of_each_listed_contract_is_published(judge: MarketJudge) -> None:
+    for share in (*shares(START - MINUTE), LongAccounts("BTCUSDT", 0.0, START)):
         judge.sampled(share)
 
     conclusion = judge.conclude(reading(contracts=(BTC, PEPE)))
 
-    assert list(published(conclusion, LONG_ACCOUNTS).shares) == ["BTCUSDT"]
+    assert published(conclusion, LONG_ACCOUNTS).shares == {
+        "BTCUSDT": LongAccounts("BTCUSDT", 0.0, START)
+    }
 
 
-def test_a_newer_share_replaces_the_older(judge: MarketJudge) -> None:
-    judge.sampled(LongAccounts("BTCUSDT", 50.0, START - MINUTE))
-    judge.sampled(LongAccounts("BTCUSDT", 0.0, START))
+@pytest.mark.parametrize(
+    ("contracts", "label", "rate"),
+    [
+        (funded(-0.04), "short-crowded", -0.04),
+        (funded(0.01, hours=2), "long-crowded", 0.04),
+        ((ETH, SOL), "unknown", None),
+    ],
+    ids=["without a dwell", "per eight hours", "without bitcoin"],
+)
+def test_the_regime_is_judged_by_the_eight_hour_rate_of_bitcoin(
+    contracts: tuple[Perpetual, ...], label: Label, rate: float | None
+) -> None:
+    judge = MarketJudge(Settings.model_validate({}), regime_dwell=0)
+    judge.conclude(reading())
 
-    known = published(judge.conclude(reading()), LONG_ACCOUNTS).shares
+    conclusion = judge.conclude(reading(START + 5_000, contracts))
 
-    assert known == {"BTCUSDT": LongAccounts("BTCUSDT", 0.0, START)}
+    regime = published(conclusion, REGIME)
+    assert (regime.label, regime.funding_8h_pct) == (label, rate)
+    assert conclusion.regime_changes[-1] == RegimeChange(START + 5_000, label, rate)
 
 
 def test_only_a_change_of_the_regime_is_recorded(judge: MarketJudge) -> None:
@@ -233,20 +208,9 @@ def test_only_a_change_of_the_regime_is_recorded(judge: MarketJudge) -> None:
         for passed, rate in steps
     ]
 
-    assert recorded == [
-        [RegimeChange(START, "neutral", 0.01)],
-        [],
-        [],
-        [RegimeChange(START + 10_000 + DWELL, "long-leaning", 0.021)],
-        [],
-    ]
-
-
-def test_the_regime_is_judged_by_the_eight_hour_rate_of_bitcoin(judge: MarketJudge) -> None:
-    conclusion = judge.conclude(reading(contracts=funded(0.01, hours=2)))
-
-    regime = published(conclusion, REGIME)
-    assert (regime.label, regime.funding_8h_pct) == ("long-crowded", 0.04)
+    first = RegimeChange(START, "neutral", 0.01)
+    second = RegimeChange(START + 10_000 + DWELL, "long-leaning", 0.021)
+    assert recorded == [[first], [], [], [second], []]
 
 
 def test_a_failed_reading_does_not_log_a_change_that_is_not_stored(judge: MarketJudge) -> None:
@@ -254,47 +218,19 @@ def test_a_failed_reading_does_not_log_a_change_that_is_not_stored(judge: Market
 
     assert judge.conclude_failure(Unreachable("no reply"), START + 1_000).events == []
     again = judge.conclude(reading(START + 5_000))
-    assert [(each.type, each.at) for each in again.events] == [("regime.changed", START)]
+    assert [(event.type, event.at) for event in again.events] == [("regime.changed", START)]
 
 
-def test_without_bitcoin_the_regime_is_unknown(judge: MarketJudge) -> None:
-    judge.conclude(reading())
-
-    conclusion = judge.conclude(reading(START + 5_000, (ETH, SOL)))
-
-    assert published(conclusion, REGIME).label == "unknown"
-    assert list(conclusion.regime_changes)[-1:] == [RegimeChange(START + 5_000, "unknown", None)]
-
-
-def test_without_a_dwell_the_regime_changes_at_once() -> None:
-    judge = MarketJudge(Settings.model_validate({}), regime_dwell=0)
-    judge.conclude(reading())
-
-    conclusion = judge.conclude(reading(START + 5_000, funded(-0.04)))
-
-    assert published(conclusion, REGIME).label == "short-crowded"
-
-
-def test_totals_name_the_base_and_the_coverage(judge: MarketJudge) -> None:
-    judge.liquidated([LONG, SHORT])
-    judge.watched(START - DAY // 2, START)
-
-    totals = published(judge.conclude(reading()), LIQUIDATIONS)
-
-    assert (totals.as_of, totals.watched_pct) == (START, 50.0)
-    assert (totals.total_usd, totals.top_asset) == (103_000.0, "BTC")
-
-
-def test_what_an_earlier_version_counted_of_other_classes_counts_no_more(
-    judge: MarketJudge,
-) -> None:
+def test_totals_name_base_and_coverage_and_leave_out_what_is_not_crypto(judge: MarketJudge) -> None:
     stock = Liquidation(START - 1, "ZSUSDT", "long", 1.0, 1e9)
     delisted = Liquidation(START - 1, "GONEUSDT", "long", 1.0, 100.0)
     judge.liquidated([stock, LONG, delisted])
+    judge.watched(START - DAY // 2, START)
     seen = replace(reading(), left_out={"stock": 1}, not_crypto=["ZSUSDT"])
 
     totals = published(judge.conclude(seen), LIQUIDATIONS)
 
+    assert (totals.as_of, totals.watched_pct) == (START, 50.0)
     assert (totals.total_usd, totals.top_asset) == (LONG.notional_usd + 100.0, "BTC")
 
 
@@ -310,25 +246,21 @@ def test_a_failure_publishes_health_and_liquidations_and_no_market(judge: Market
     assert list(conclusion.regime_changes) == []
 
 
-def test_a_lasting_failure_keeps_its_beginning_whatever_its_kind(judge: MarketJudge) -> None:
-    judge.conclude(reading())
-    judge.conclude_failure(Unreachable("down"), START + 5_000)
+def test_a_failure_of_any_kind_begins_after_the_last_reading(judge: MarketJudge) -> None:
+    down, slow = Unreachable("down"), Throttled("slow down", 5.0)
+    conclusions = [
+        judge.conclude_failure(down, START),
+        judge.conclude_failure(slow, START + 5_000),
+        judge.conclude(reading(START + 10_000)),
+        judge.conclude_failure(down, START + 15_000),
+    ]
 
-    conclusion = judge.conclude_failure(Throttled("slow down", 5.0), START + 10_000)
-
-    health = ExchangeHealth(START + 10_000, "throttled", START + 5_000)
-    assert published(conclusion, EXCHANGE_HEALTH) == health
-
-
-def test_failure_after_a_recovery_has_a_new_start_time(judge: MarketJudge) -> None:
-    judge.conclude_failure(Unreachable("down"), START)
-    recovered = judge.conclude(reading(START + 5_000))
-
-    conclusion = judge.conclude_failure(Unreachable("down"), START + 10_000)
-
-    assert published(recovered, EXCHANGE_HEALTH) == ExchangeHealth(START + 5_000)
-    health = ExchangeHealth(START + 10_000, "unreachable", START + 10_000)
-    assert published(conclusion, EXCHANGE_HEALTH) == health
+    assert [published(conclusion, EXCHANGE_HEALTH) for conclusion in conclusions] == [
+        ExchangeHealth(START, "unreachable", START),
+        ExchangeHealth(START + 5_000, "throttled", START),
+        ExchangeHealth(START + 10_000),
+        ExchangeHealth(START + 15_000, "unreachable", START + 15_000),
+    ]
 
 
 def test_the_row_count_is_everything_a_conclusion_writes(judge: MarketJudge) -> None:
@@ -348,8 +280,12 @@ MIDNIGHT = START // DAY * DAY + DAY
 
 def known(judge: MarketJudge, conclusion: MarketConclusion) -> list[LiquidationHour]:
     """What a conclusion adds to the hours, after it is stored."""
-    judge.written(conclusion)
-    return list(conclusion.liquidation_hours)
+    return list(stored(judge, conclusion).liquidation_hours)
+
+
+def evidence_of(conclusion: MarketConclusion) -> MarketEvidence:
+    assert conclusion.evidence is not None
+    return conclusion.evidence
 
 
 def hour(at: int, long_usd: float = 0.0, watched_pct: float = 0.0) -> LiquidationHour:
@@ -363,13 +299,13 @@ def test_the_hour_that_ended_is_closed_by_the_first_reading_after_it(judge: Mark
 
     first = judge.conclude(reading(HOUR_START + 1))
 
-    assert first.evidence is not None
-    assert first.evidence.closed_hour == hour(HOUR_START - HOUR, 100_000.0, 50.0)
-    assert first.evidence.closed_hour_assets == [("BTC", 100_000.0)]
-    assert known(judge, first) == [first.evidence.closed_hour]
+    closed = hour(HOUR_START - HOUR, 100_000.0, 50.0)
+    seen = evidence_of(first)
+    assert (seen.closed_hour, seen.closed_hour_assets) == (closed, [("BTC", 100_000.0)])
+    assert known(judge, first) == [closed]
     second = judge.conclude(reading(HOUR_START + 5_000))
-    assert second.evidence is not None
-    assert (second.evidence.closed_hour, second.evidence.closed_hour_assets) == (None, [])
+    seen = evidence_of(second)
+    assert (seen.closed_hour, seen.closed_hour_assets) == (None, [])
     assert known(judge, second) == []
 
 
@@ -380,16 +316,13 @@ def test_the_assets_of_an_hour_come_largest_first_and_by_name(judge: MarketJudge
     judge.liquidated([Liquidation(at, "SOLUSDT", "short", 0.1, 10.0)])
     judge.watched(HOUR_START - HOUR, HOUR_START)
 
-    seen = judge.conclude(reading(HOUR_START)).evidence
+    seen = evidence_of(judge.conclude(reading(HOUR_START)))
 
-    assert seen is not None
     assert seen.closed_hour_assets == [("GONEUSDT", 90.0), ("BTC", 10.0), ("ETH", 10.0), ("SOL", 6)]
 
 
 @pytest.mark.parametrize(("passed", "is_closed"), [(0, False), (MINUTE - 1, False), (MINUTE, True)])
-def test_an_hour_that_is_not_proved_watched_to_its_end_waits_for_that_a_minute_at_most(
-    judge: MarketJudge, passed: int, is_closed: bool
-) -> None:
+def test_an_unwatched_hour_closes_late(judge: MarketJudge, passed: int, is_closed: bool) -> None:
     judge.watched(HOUR_START - 2 * HOUR, HOUR_START - HOUR)
     known(judge, judge.conclude(reading(HOUR_START - HOUR)))
     judge.watched(HOUR_START - HOUR, HOUR_START - HOUR // 2)
@@ -398,15 +331,14 @@ def test_an_hour_that_is_not_proved_watched_to_its_end_waits_for_that_a_minute_a
 
     closed = [hour(HOUR_START - HOUR, watched_pct=50.0)] if is_closed else []
     assert known(judge, seen) == closed
-    assert seen.evidence is not None
-    assert seen.evidence.closed_hour == (closed[0] if closed else None)
+    assert evidence_of(seen).closed_hour == (closed[0] if closed else None)
 
 
 @pytest.mark.parametrize(
     ("proved", "waits", "watched_pct"),
     [(HOUR_START, 5_000, 100.0), (HOUR_START - 1, MINUTE, 99.99)],
 )
-def test_a_liquidation_that_is_heard_while_its_hour_waits_counts(
+def test_a_late_liquidation_counts(
     judge: MarketJudge, proved: int, waits: int, watched_pct: float
 ) -> None:
     judge.watched(HOUR_START - 2 * HOUR, HOUR_START - HOUR)
@@ -424,9 +356,7 @@ def test_a_liquidation_that_is_heard_while_its_hour_waits_counts(
     "The database or the exchange is down when an hour ends",
     "Every hour of liquidations that is still in memory is recorded later.",
 )
-def test_hours_that_ended_during_a_storage_failure_are_recorded_later(
-    judge: MarketJudge,
-) -> None:
+def test_hours_that_ended_during_a_storage_failure_are_recorded_later(judge: MarketJudge) -> None:
     known(judge, judge.conclude(reading(HOUR_START + MINUTE)))
     judge.liquidated([Liquidation(HOUR_START + 5, "BTCUSDT", "long", 1.0, 100.0)])
     judge.watched(HOUR_START, HOUR_START + HOUR)
@@ -434,8 +364,7 @@ def test_hours_that_ended_during_a_storage_failure_are_recorded_later(
 
     later = judge.conclude(reading(HOUR_START + 3 * HOUR + MINUTE))
 
-    assert later.evidence is not None
-    assert later.evidence.closed_hour == hour(HOUR_START + 2 * HOUR)
+    assert evidence_of(later).closed_hour == hour(HOUR_START + 2 * HOUR)
     assert known(judge, later) == [
         hour(HOUR_START, 100.0, 100.0),
         hour(HOUR_START + HOUR),
@@ -443,9 +372,7 @@ def test_hours_that_ended_during_a_storage_failure_are_recorded_later(
     ]
 
 
-def test_hours_of_which_not_everything_is_known_any_more_are_not_recorded(
-    judge: MarketJudge,
-) -> None:
+def test_hours_that_are_not_in_memory_are_not_recorded(judge: MarketJudge) -> None:
     known(judge, judge.conclude(reading(HOUR_START)))
     at = HOUR_START + 10 * DAY + MINUTE
 
@@ -461,53 +388,35 @@ def test_the_last_hour_is_the_sixty_whole_minutes_before(judge: MarketJudge) -> 
         judge.liquidated([Liquidation(START + passed, "BTCUSDT", "short", 1.0, 100.0)])
     judge.watched(START - HOUR, START)
 
-    seen = judge.conclude(reading(at)).evidence
+    seen = evidence_of(judge.conclude(reading(at)))
 
-    assert seen is not None
     assert seen.last_hour == LiquidationHour(START - HOUR, 0.0, 200.0, 100.0)
 
 
 @pytest.mark.parametrize(
     ("proved", "end"),
-    [
-        (None, -MINUTE),
-        (-90_000, -MINUTE),
-        (-MINUTE, -MINUTE),
-        (-1, -MINUTE),
-        (0, 0),
-        (5_000, 0),
-    ],
+    [(None, -MINUTE), (-90_000, -MINUTE), (-MINUTE, -MINUTE), (-1, -MINUTE), (0, 0), (5_000, 0)],
 )
-def test_the_last_hour_ends_where_watching_is_proved_at_most_a_minute_back(
-    judge: MarketJudge, proved: int | None, end: int
-) -> None:
+def test_last_hour_ends_as_watched(judge: MarketJudge, proved: int | None, end: int) -> None:
     if proved is not None:
         judge.watched(START - 2 * HOUR, START + proved)
 
-    seen = judge.conclude(reading(START)).evidence
+    seen = evidence_of(judge.conclude(reading(START)))
 
-    assert seen is not None
     assert seen.last_hour.at == START + end - HOUR
 
 
-def due(at: int, rate: float = 0.01, settles: int = MIDNIGHT, **fields: float) -> Perpetuals:
+def due(at: int, rate: float = 0.01, settles: int = MIDNIGHT) -> Perpetuals:
     """A reading of three contracts, two of them majors, that all settle at once."""
-    return reading(
-        at,
-        tuple(
-            changed(each, funding_rate_pct=rate, next_funding_time=settles, **fields)
-            for each in (BTC, SOL, PEPE)
-        ),
-    )
+    funding = {"funding_rate_pct": rate, "next_funding_time": settles}
+    return reading(at, tuple(changed(contract, **funding) for contract in (BTC, SOL, PEPE)))
 
 
 def settled(judge: MarketJudge, seen: Perpetuals) -> list[FundingSettlement]:
     return list(stored(judge, judge.conclude(seen)).settlements)
 
 
-def test_a_settlement_of_each_major_is_noted_once_at_the_last_rate_read_before_it(
-    judge: MarketJudge,
-) -> None:
+def test_settlements_of_majors_have_the_last_rate_before_them(judge: MarketJudge) -> None:
     next_one = MIDNIGHT + 8 * HOUR
     assert settled(judge, due(MIDNIGHT - 10_000, 0.5)) == []
     assert settled(judge, due(MIDNIGHT - 5_000, 0.0)) == []
@@ -521,85 +430,65 @@ def test_a_settlement_of_each_major_is_noted_once_at_the_last_rate_read_before_i
     assert settled(judge, due(MIDNIGHT + 5_000, 0.7, next_one)) == []
 
 
-@pytest.mark.parametrize(("before", "is_noted"), [(HOUR, True), (HOUR + 1, False), (0, True)])
-def test_a_rate_that_was_read_over_an_hour_before_is_not_that_of_the_settlement(
-    judge: MarketJudge, before: int, is_noted: bool
-) -> None:
-    settled(judge, due(MIDNIGHT - before))
+READINGS_AROUND_A_SETTLEMENT: dict[str, list[tuple[int, int, int]]] = {
+    "read at the settlement": [(0, 0, 0), (5_000, 8 * HOUR, 2)],
+    "read an hour before": [(-HOUR, 0, 0), (5_000, 8 * HOUR, 2)],
+    "read over an hour before": [(-HOUR - 1, 0, 0), (5_000, 8 * HOUR, 0)],
+    "between two hours": [(0, 5_000, 0), (5_000, 10_000, 0)],
+    "put off and brought forward": [
+        *((-HOUR, 0, 0), (-HOUR + 5, 4 * HOUR, 0), (-HOUR + 9, 0, 0)),
+        *((1, 0, 0), (2, HOUR, 2)),
+    ],
+    "data that go back": [
+        *((-5_000, 0, 0), (1_000, 8 * HOUR, 2), (-1_000, 0, 0), (2_000, 8 * HOUR, 0)),
+    ],
+}
+"""When each reading is, which settlement it announces (since midnight), and how many it notes."""
 
-    noted = settled(judge, due(MIDNIGHT + 5_000, settles=MIDNIGHT + 8 * HOUR))
 
-    assert bool(noted) == is_noted
+@pytest.mark.parametrize("case", READINGS_AROUND_A_SETTLEMENT)
+def test_a_settlement_with_a_known_rate_is_noted_once(judge: MarketJudge, case: str) -> None:
+    readings = READINGS_AROUND_A_SETTLEMENT[case]
+    noted = [
+        len(settled(judge, due(MIDNIGHT + passed, settles=MIDNIGHT + settles)))
+        for passed, settles, _ in readings
+    ]
+
+    assert noted == [count for *_, count in readings]
 
 
-def test_an_exchange_that_shows_a_settlement_some_seconds_too_long_hides_none(
-    judge: MarketJudge,
-) -> None:
+@pytest.mark.parametrize("case", ["shown too long", "missing"])
+def test_a_late_settlement_has_the_last_rate_before_it(judge: MarketJudge, case: str) -> None:
     settled(judge, due(MIDNIGHT - 3_000, 0.2))
-    assert settled(judge, due(MIDNIGHT + 2_000, 0.3)) == []
+    late = due(MIDNIGHT + 2_000, 0.3) if case == "shown too long" else reading(MIDNIGHT, (ETH,))
+    assert settled(judge, late) == []
 
     noted = settled(judge, due(MIDNIGHT + 7_000, 0.4, MIDNIGHT + 8 * HOUR))
 
-    assert {(each.at, each.funding_rate_pct, each.read_at) for each in noted} == {
-        (MIDNIGHT, 0.2, MIDNIGHT - 3_000)
-    }
+    assert [(settlement.at, settlement.funding_rate_pct) for settlement in noted] == (
+        [(MIDNIGHT, 0.2)] * 2
+    )
+    assert {settlement.read_at for settlement in noted} == {MIDNIGHT - 3_000}
 
 
-def test_a_settlement_between_two_hours_is_not_believed(judge: MarketJudge) -> None:
-    settled(judge, due(MIDNIGHT, settles=MIDNIGHT + 5_000))
-    assert settled(judge, due(MIDNIGHT + 5_000, settles=MIDNIGHT + 10_000)) == []
-
-
-def test_a_settlement_that_is_put_off_or_brought_forward_is_not_noted_before_it_happens(
-    judge: MarketJudge,
-) -> None:
-    settled(judge, due(MIDNIGHT - HOUR))
-    assert settled(judge, due(MIDNIGHT - HOUR + 5, settles=MIDNIGHT + 4 * HOUR)) == []
-    assert settled(judge, due(MIDNIGHT - HOUR + 9, settles=MIDNIGHT)) == []
-    assert settled(judge, due(MIDNIGHT + 1, settles=MIDNIGHT)) == []
-    assert len(settled(judge, due(MIDNIGHT + 2, settles=MIDNIGHT + HOUR))) == 2
-
-
-def test_a_contract_that_is_missing_settles_when_it_is_back(judge: MarketJudge) -> None:
-    settled(judge, due(MIDNIGHT - 5_000))
-    assert settled(judge, reading(MIDNIGHT, (ETH,))) == []
-
-    assert len(settled(judge, due(MIDNIGHT + 5_000, settles=MIDNIGHT + 8 * HOUR))) == 2
-
-
-def test_data_that_go_back_do_not_note_a_settlement_twice(judge: MarketJudge) -> None:
-    after = MIDNIGHT + 8 * HOUR
-    settled(judge, due(MIDNIGHT - 5_000))
-    assert len(settled(judge, due(MIDNIGHT + 1_000, settles=after))) == 2
-
-    assert settled(judge, due(MIDNIGHT - 1_000, -0.5)) == []
-    assert settled(judge, due(MIDNIGHT + 2_000, settles=after)) == []
-
-
-def test_a_failed_write_keeps_a_settlement_for_the_next_and_stores_it_once(
-    judge: MarketJudge,
-) -> None:
+def test_a_settlement_is_stored_once_after_a_failed_write(judge: MarketJudge) -> None:
     settled(judge, due(MIDNIGHT - 5_000))
     failed = judge.conclude(due(MIDNIGHT, settles=MIDNIGHT + 8 * HOUR))
 
     again = judge.conclude(due(MIDNIGHT + 5_000, settles=MIDNIGHT + 8 * HOUR))
 
     assert again.settlements == failed.settlements
-    assert again.evidence is not None
-    assert list(again.evidence.settlements) == []
+    assert list(evidence_of(again).settlements) == []
     judge.written(again)
     assert settled(judge, due(MIDNIGHT + 10_000, settles=MIDNIGHT + 8 * HOUR)) == []
 
 
-def test_a_settlement_is_compared_with_the_one_before_also_when_that_is_not_stored_yet(
-    judge: MarketJudge,
-) -> None:
+def test_an_unstored_settlement_is_compared_with(judge: MarketJudge) -> None:
     settled(judge, due(MIDNIGHT - 5_000, 0.1))
     judge.conclude(due(MIDNIGHT, 0.2, MIDNIGHT + HOUR))
 
-    seen = judge.conclude(due(MIDNIGHT + HOUR, 0.3, MIDNIGHT + 2 * HOUR)).evidence
+    seen = evidence_of(judge.conclude(due(MIDNIGHT + HOUR, 0.3, MIDNIGHT + 2 * HOUR)))
 
-    assert seen is not None
     before = seen.trailing.settled("BTCUSDT")
     assert before is not None
     assert (before.at, before.funding_rate_pct) == (MIDNIGHT, 0.1)
@@ -607,20 +496,18 @@ def test_a_settlement_is_compared_with_the_one_before_also_when_that_is_not_stor
 
 
 def outage(judge: MarketJudge, at: int, now: int | None) -> Outage | None:
-    conclusion = stored(judge, judge.conclude(reading(at), now))
-    assert conclusion.evidence is not None
-    return conclusion.evidence.outage
+    return evidence_of(stored(judge, judge.conclude(reading(at), now))).outage
 
 
 @pytest.mark.parametrize(("seconds", "is_outage"), [(5, False), (29.999, False), (30, True)])
-def test_a_span_without_readings_that_reaches_the_bound_is_an_outage(
-    judge: MarketJudge, seconds: float, is_outage: bool
-) -> None:
-    outage(judge, START, START)
+def test_a_long_gap_is_an_outage(judge: MarketJudge, seconds: float, is_outage: bool) -> None:
+    assert outage(judge, START, START) is None
     at = START + int(seconds * 1_000)
 
     assert outage(judge, at, at) == (Outage(START, at, None) if is_outage else None)
     assert outage(judge, at + 5_000, at + 5_000) is None
+    assert outage(judge, at + HOUR, None) is None  # a carried past
+    assert outage(judge, START, START) is None  # data that go back
 
 
 def test_an_outage_names_the_last_kind_of_failure(judge: MarketJudge) -> None:
@@ -632,35 +519,26 @@ def test_an_outage_names_the_last_kind_of_failure(judge: MarketJudge) -> None:
     assert outage(judge, at, at) == Outage(START, at, "throttled")
 
 
-def test_a_first_reading_a_carried_past_and_data_that_go_back_are_no_outage(
-    judge: MarketJudge,
-) -> None:
-    assert outage(judge, START, START) is None
-    assert outage(judge, START + HOUR, None) is None
-    assert outage(judge, START, START) is None
-
-
 def test_only_fresh_shares_of_majors_are_evidence_and_zero_is_one(judge: MarketJudge) -> None:
     judge.sampled(LongAccounts("BTCUSDT", 60.0, START - BOUND))
     judge.sampled(LongAccounts("SOLUSDT", 0.0, START - BOUND + 1))
     judge.sampled(LongAccounts("1000PEPEUSDT", 70.0, START))
 
-    seen = judge.conclude(reading()).evidence
+    seen = evidence_of(judge.conclude(reading()))
 
-    assert seen is not None
     assert seen.long_account_pct == {"SOL": 0.0}
     assert list(seen.majors) == ["BTC", "ETH", "SOL"]
 
 
 def test_rules_look_back_on_an_hour_only_after_it_is_stored(judge: MarketJudge) -> None:
     first = judge.conclude(reading(HOUR_START))
-    assert first.evidence is not None
-    assert list(first.evidence.trailing.hours("BTC")) == []
+    trailing = evidence_of(first).trailing
+    assert list(trailing.hours("BTC")) == []
 
     judge.written(first)
 
-    assert [each.at for each in first.evidence.trailing.hours("BTC")] == [HOUR_START]
-    assert list(first.evidence.trailing.hours("1000PEPE")) == []
+    assert [stored_hour.at for stored_hour in trailing.hours("BTC")] == [HOUR_START]
+    assert list(trailing.hours("1000PEPE")) == []
 
 
 def test_a_clock_that_was_set_back_does_not_stop_the_record(judge: MarketJudge) -> None:
@@ -672,9 +550,8 @@ def test_a_clock_that_was_set_back_does_not_stop_the_record(judge: MarketJudge) 
     assert rows(back, "hour") == [(each.contract, HOUR_START) for each in MARKET]
     assert back.liquidation_hours == [hour(HOUR_START - HOUR)]
     assert following.liquidation_hours == [hour(HOUR_START)]
-    assert ahead.evidence is not None
-    kept = ahead.evidence.trailing.hours("BTC")
-    assert [each.at for each in kept] == [HOUR_START, HOUR_START + HOUR]
+    kept = evidence_of(ahead).trailing.hours("BTC")
+    assert [kept_hour.at for kept_hour in kept] == [HOUR_START, HOUR_START + HOUR]
 
 
 TWIN = changed(BTC, contract="BTCPERP", last_price=1.0, open_interest_usd=7.0)
@@ -697,13 +574,12 @@ def test_of_two_contracts_of_a_major_the_first_is_judged_and_both_are_recorded()
     conclusion = judge.conclude(twinned(START, (0.01, -9.0)))
     judge.written(conclusion)
 
-    market = conclusion.market
-    assert market.evidence is not None
-    assert [each.contract for each in market.evidence.majors.values()] == ["BTCUSDT"]
-    assert market.evidence.long_account_pct == {"BTC": 60.0}
+    market, seen = conclusion.market, evidence_of(conclusion.market)
+    assert [major.contract for major in seen.majors.values()] == ["BTCUSDT"]
+    assert seen.long_account_pct == {"BTC": 60.0}
     assert published(market, REGIME).label == "neutral"
     assert [name for name, _ in rows(market, "hour")] == ["BTCUSDT", "BTCPERP"]
-    assert [each.last_price for each in market.evidence.trailing.hours("BTC")] == [BTC.last_price]
+    assert [past.last_price for past in seen.trailing.hours("BTC")] == [BTC.last_price]
 
 
 def test_two_contracts_of_a_major_that_change_places_stop_nothing() -> None:
@@ -725,11 +601,6 @@ def test_two_contracts_of_a_major_that_change_places_stop_nothing() -> None:
     assert noted == [("BTCUSDT", end + HOUR)]
     assert [brief.rule for brief in turned.briefs] == ["funding-flip"]
     assert turned.signals is not None
-    after = concluded(end + 2 * HOUR, (0.01, 0.01), TWIN)
-    assert after.market.evidence is not None
-    assert [each.at for each in after.market.evidence.trailing.hours("BTC")] == [
-        HOUR_START,
-        end,
-        end + HOUR,
-        end + 2 * HOUR,
-    ]
+    after = evidence_of(concluded(end + 2 * HOUR, (0.01, 0.01), TWIN).market)
+    hours = [past.at for past in after.trailing.hours("BTC")]
+    assert hours == [HOUR_START, end, end + HOUR, end + 2 * HOUR]

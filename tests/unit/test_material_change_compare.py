@@ -1,6 +1,7 @@
 """What is told of two recorded versions: the body, the kind of change, numbers, conditions."""
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -49,25 +50,23 @@ from support.stances import proposal
     "comparison.assessment.other-members",
 )
 def test_a_decision_revised_on_the_same_evidence_is_told_as_that_and_nothing_else() -> None:
-    after = decided(FUNDING)
+    def reference(revision: int, digest: str, issued_at: str) -> dict[str, object]:
+        leg_id = "funding-regime-stance:2026-11-06T16:00:00.000Z"
+        named = {"leg_id": leg_id, "revision": revision, "history_digest": digest}
+        return {**named, "issued_at": issued_at}
 
+    rationale = {"rationale": "an auction is due", "by": "desk"}
+    decisions = {
+        "before": decision_of(FUNDING.leg),
+        "after": {"label": "cautious", "confidence": "high", **rationale},
+    }
     # Also in this order.
-    assert json.dumps(body(FUNDING, after)) == json.dumps(
+    assert json.dumps(body(FUNDING, decided(FUNDING))) == json.dumps(
         {
             "schema": "feed-material-change-v1",
             "kind": "funding-regime-stance",
-            "before": {
-                "leg_id": "funding-regime-stance:2026-11-06T16:00:00.000Z",
-                "revision": 1,
-                "history_digest": "b" * 64,
-                "issued_at": "2026-11-06T17:00:00.000Z",
-            },
-            "after": {
-                "leg_id": "funding-regime-stance:2026-11-06T16:00:00.000Z",
-                "revision": 2,
-                "history_digest": "a" * 64,
-                "issued_at": "2026-11-06T17:01:00.000Z",
-            },
+            "before": reference(1, "b" * 64, "2026-11-06T17:00:00.000Z"),
+            "after": reference(2, "a" * 64, "2026-11-06T17:01:00.000Z"),
             "compared_at": "2026-11-07T21:20:00.000Z",
             "assessment": {
                 "status": "assessed",
@@ -76,15 +75,7 @@ def test_a_decision_revised_on_the_same_evidence_is_told_as_that_and_nothing_els
                 "same_source_evidence": True,
                 "numeric_changes": [],
                 "conditions": "unevaluated",
-                "recorded_decisions": {
-                    "before": decision_of(FUNDING.leg),
-                    "after": {
-                        "label": "cautious",
-                        "confidence": "high",
-                        "rationale": "an auction is due",
-                        "by": "desk",
-                    },
-                },
+                "recorded_decisions": decisions,
                 "evidence_field_presence": {"added": [], "absent_in_after": []},
                 "ready_for_paid_delivery": False,
             },
@@ -93,60 +84,33 @@ def test_a_decision_revised_on_the_same_evidence_is_told_as_that_and_nothing_els
     )
 
 
+def numeric(name: str, unit: str, *figures: float | None, material: bool) -> NumericChangeBody:
+    named = dict(zip(("before", "after", "delta", "threshold"), figures, strict=True))
+    return NumericChangeBody(path=f"levels.{name}", unit=unit, material=material, **named)
+
+
+def met(text: str, before: bool, after: bool) -> dict[str, Any]:
+    return {"text": text, "met_before": before, "met_after": after}
+
+
 def test_a_yield_that_was_corrected_is_told_with_what_rests_on_it() -> None:
     corrected = of_rates({**RATES, US10Y: 4.35, SOFR: 3.91})
-    found = body(YIELDS, corrected)["assessment"]
+    changes = [
+        numeric("us10y", "percent", 4.3, 4.35, 0.05, 0.05, material=True),
+        numeric("slope10y3m", "percent", 0.2, 0.25, 0.05, 0.05, material=True),
+        numeric("sofr", "percent", 3.9, 3.91, 0.01, 0.02, material=False),
+    ]
 
-    assert found == {
+    assert body(YIELDS, corrected)["assessment"] == {
         "status": "assessed",
         "reasons": [],
         "change": "evidence_changed",
         "same_source_evidence": False,
-        "numeric_changes": [
-            {
-                "path": "levels.us10y",
-                "unit": "percent",
-                "before": 4.3,
-                "after": 4.35,
-                "delta": 0.05,
-                "threshold": 0.05,
-                "material": True,
-            },
-            {
-                "path": "levels.slope10y3m",
-                "unit": "percent",
-                "before": 0.2,
-                "after": 0.25,
-                "delta": 0.05,
-                "threshold": 0.05,
-                "material": True,
-            },
-            {
-                "path": "levels.sofr",
-                "unit": "percent",
-                "before": 3.9,
-                "after": 3.91,
-                "delta": 0.01,
-                "threshold": 0.02,
-                "material": False,
-            },
-        ],
+        "numeric_changes": [change.model_dump() for change in changes],
         "conditions": [
-            {
-                "text": "the curve from 3 months to 10 years is inverted",
-                "met_before": False,
-                "met_after": False,
-            },
-            {
-                "text": "the 10-year yield rose over 20 days",
-                "met_before": False,
-                "met_after": True,
-            },
-            {
-                "text": "the 10-year yield fell over 20 days",
-                "met_before": False,
-                "met_after": False,
-            },
+            met("the curve from 3 months to 10 years is inverted", before=False, after=False),
+            met("the 10-year yield rose over 20 days", before=False, after=True),
+            met("the 10-year yield fell over 20 days", before=False, after=False),
         ],
         "recorded_decisions": {
             "before": decision_of(YIELDS.leg),
@@ -159,44 +123,20 @@ def test_a_yield_that_was_corrected_is_told_with_what_rests_on_it() -> None:
 def test_the_next_day_of_flows_is_told_as_a_new_period() -> None:
     # Earlier versions don't say how many days were known.
     before = with_levels(of_flows(0.1, day="2026-11-04"), knownDays=None)
-    found = body(before, of_flows(0.1, 0.6))["assessment"]
+    told = body(before, of_flows(0.1, 0.6))["assessment"]
 
-    assert (found["status"], found["change"]) == ("assessed", "new_period")
-    assert found["same_source_evidence"] is False
-    assert found["numeric_changes"] == [
-        {
-            "path": "levels.netFlowUsd",
-            "unit": "USD",
-            "before": ASSETS / 1000,
-            "after": ASSETS * 0.006,
-            "delta": ASSETS * 0.005,
-            "threshold": 100_000_000,
-            "material": False,
-        },
-        {
-            "path": "levels.flow5dUsd",
-            "unit": "USD",
-            "before": ASSETS / 1000,
-            "after": ASSETS * 0.007,
-            "delta": ASSETS * 0.006,
-            "threshold": 250_000_000,
-            "material": False,
-        },
-        {
-            "path": "levels.flow5dPctAum",
-            "unit": "percent",
-            "before": 0.1,
-            "after": 0.7,
-            "delta": 0.6,
-            "threshold": 0.25,
-            "material": True,
-        },
+    assert (told["status"], told["change"]) == ("assessed", "new_period")
+    assert told["same_source_evidence"] is False
+    one = ASSETS / 1000
+    changes = [
+        numeric("netFlowUsd", "USD", one, 6 * one, 5 * one, 100_000_000, material=False),
+        numeric("flow5dUsd", "USD", one, 7 * one, 6 * one, 250_000_000, material=False),
+        numeric("flow5dPctAum", "percent", 0.1, 0.7, 0.6, 0.25, material=True),
     ]
-    assert found["conditions"][0] == {
-        "text": "five days of flow reach +0.5 % of assets",
-        "met_before": False,
-        "met_after": True,
-    }
+    assert told["numeric_changes"] == [change.model_dump() for change in changes]
+    assert told["conditions"][0] == met(
+        "five days of flow reach +0.5 % of assets", before=False, after=True
+    )
 
 
 @pytest.mark.contract("material-change.certifies-nothing")
@@ -217,90 +157,62 @@ def test_the_schema_says_that_presence_may_be_missing_and_is_never_null() -> Non
 # What kind of change it is.
 
 
+@pytest.mark.parametrize("label", ["cautious", None], ids=["another label", "the same label"])
 @EACH_KIND
-def test_another_decision_on_the_same_evidence_is_a_revision_of_the_decision_only(
-    proposed: Proposal,
+def test_same_evidence_is_a_decision_revision(proposed: Proposal, label: str | None) -> None:
+    revised = decided(proposed, label=label or proposed.leg.decision.label)
+    told = assess(proposed, revised)
+
+    assert (told.status, told.change) == ("assessed", "decision_revision_only")
+    assert (told.same_source_evidence, told.numeric_changes) == (True, [])
+    assert told.recorded_decisions is not None
+    assert told.recorded_decisions.before.model_dump() == to_builtins(proposed.leg.decision)
+    assert told.recorded_decisions.after.by == "desk"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "change"),
+    [
+        (FUNDING, of_funding(0.03), "evidence_changed"),
+        (YIELDS, of_rates({**RATES, US2Y: 3.9}), "evidence_changed"),
+        (FLOWS, of_flows(0.1, 0.3), "evidence_changed"),
+        (decided(FUNDING), of_funding(0.03), "evidence_changed"),
+        (of_funding(0.02, until=SETTLED_AT - 8 * HOUR), FUNDING, "new_period"),
+        (of_rates(day="2026-11-04", now=START - DAY), YIELDS, "new_period"),
+        (of_flows(0.1, day="2026-11-04"), FLOWS, "new_period"),
+    ],
+)
+def test_other_evidence_is_a_new_period_or_not(
+    before: Proposal, after: Proposal, change: str
 ) -> None:
-    found = assess(proposed, decided(proposed))
+    told = assess(before, after)
 
-    assert found.status == "assessed"
-    assert found.change == "decision_revision_only"
-    assert found.same_source_evidence is True
-    assert found.numeric_changes == []
-    assert found.recorded_decisions is not None
-    assert found.recorded_decisions.before.model_dump() == to_builtins(proposed.leg.decision)
-    assert found.recorded_decisions.after.by == "desk"
-
-
-def test_the_same_label_for_another_reason_is_another_decision() -> None:
-    restated = decided(FUNDING, label=FUNDING.leg.decision.label)
-
-    assert assess(FUNDING, restated).change == "decision_revision_only"
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (FUNDING, of_funding(0.03)),
-        (YIELDS, of_rates({**RATES, US2Y: 3.9})),
-        (FLOWS, of_flows(0.1, 0.3)),
-        (decided(FUNDING), of_funding(0.03)),
-    ],
-)
-def test_other_evidence_of_the_same_leg_is_that(before: Proposal, after: Proposal) -> None:
-    found = assess(before, after)
-
-    assert (found.change, found.same_source_evidence) == ("evidence_changed", False)
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (of_funding(0.02, until=SETTLED_AT - 8 * HOUR), FUNDING),
-        (of_rates(day="2026-11-04", now=START - DAY), YIELDS),
-        (of_flows(0.1, day="2026-11-04"), FLOWS),
-    ],
-)
-def test_another_leg_is_a_new_period(before: Proposal, after: Proposal) -> None:
-    assert assess(before, after).change == "new_period"
+    assert (told.change, told.same_source_evidence) == (change, False)
 
 
 @EACH_KIND
 def test_when_nothing_that_has_a_name_differs_no_change_is_claimed(proposed: Proposal) -> None:
     reread = replace(proposed.leg.evidence, observed_at=iso_timestamp(START + DAY))
-    found = assess(proposed, with_leg(proposed, evidence=reread))
+    levels = {**proposed.leg.levels, "us10y": 9.9}
 
-    assert found.reasons == ["change_unclassified"]
-    assert found.change is None
-
-
-@EACH_KIND
-def test_levels_that_differ_on_the_same_evidence_are_no_revision_of_the_decision_only(
-    proposed: Proposal,
-) -> None:
-    after = with_leg(decided(proposed), levels={**proposed.leg.levels, "us10y": 9.9})
-
-    assert assess(proposed, after).reasons == ["change_unclassified"]
+    for after in (with_leg(proposed, evidence=reread), with_leg(decided(proposed), levels=levels)):
+        told = assess(proposed, after)
+        assert (told.reasons, told.change) == (["change_unclassified"], None)
 
 
 # Numbers.
 
 
-def numeric(path: str, unit: str, *figures: float | None, material: bool) -> NumericChangeBody:
-    named = dict(zip(("before", "after", "delta", "threshold"), figures, strict=True))
-    return NumericChangeBody(path=path, unit=unit, material=material, **named)
-
-
 def change(before: Json, after: Json, name: str = "us10y") -> NumericChangeBody | None:
     """The change of one level, when it was this and became that."""
-    kind = next(kind for kind, known in NUMERIC.items() if name in {each.name for each in known})
+    kind = next(kind for kind, known in NUMERIC.items() if name in {level.name for level in known})
     proposed = {rates.KIND: YIELDS, etf.KIND: FLOWS}[kind]
-    found = assess(
+    told = assess(
         with_levels(proposed, **{name: before}), with_levels(proposed, **{name: after, "other": 1})
     )
-    assert found.status == "assessed", found.reasons
-    assert {each.path for each in found.numeric_changes} <= {f"levels.{name}"}
-    return found.numeric_changes[0] if found.numeric_changes else None
+    assert told.status == "assessed", told.reasons
+    assert {changed.path for changed in told.numeric_changes} <= {f"levels.{name}"}
+    return told.numeric_changes[0] if told.numeric_changes else None
 
 
 @pytest.mark.parametrize(
@@ -318,17 +230,13 @@ def change(before: Json, after: Json, name: str = "us10y") -> NumericChangeBody 
         ("effr", "percent", 0.02),
     ],
 )
-def test_each_level_has_its_unit_and_is_material_from_its_threshold_on(
-    name: str, unit: str, threshold: float
-) -> None:
-    at, below = change(0, threshold, name), change(0, threshold * 0.999, name)
-
-    assert at == numeric(f"levels.{name}", unit, 0, threshold, threshold, threshold, material=True)
+def test_each_level_is_material_from_its_threshold(name: str, unit: str, threshold: float) -> None:
+    for before, after in ((0, threshold), (threshold, 0)):
+        figures = (before, after, after - before, threshold)
+        assert change(before, after, name) == numeric(name, unit, *figures, material=True)
+    below = change(0, threshold * 0.999, name)
     assert below is not None
     assert below.material is False
-    assert change(threshold, 0, name) == numeric(
-        f"levels.{name}", unit, threshold, 0, -threshold, threshold, material=True
-    )
 
 
 def test_every_level_of_the_table_is_one_that_the_rules_give() -> None:
@@ -352,9 +260,7 @@ def test_every_level_of_the_table_is_one_that_the_rules_give() -> None:
         (5e-324, 0, -5e-324, False),
     ],
 )
-def test_a_delta_is_exact_at_the_threshold(
-    before: float, after: float, delta: float, material: bool
-) -> None:
+def test_a_delta_is_exact(before: float, after: float, delta: float, material: bool) -> None:
     found = change(before, after)
 
     assert found is not None
@@ -370,8 +276,8 @@ def test_a_value_that_is_the_same_is_not_listed(before: float, after: float) -> 
 def test_a_level_on_one_side_only_is_material_and_has_no_delta(value: float) -> None:
     came, went = change(None, value, "sofr"), change(value, None, "sofr")
 
-    assert came == numeric("levels.sofr", "percent", None, value, None, 0.02, material=True)
-    assert went == numeric("levels.sofr", "percent", value, None, None, 0.02, material=True)
+    assert came == numeric("sofr", "percent", None, value, None, 0.02, material=True)
+    assert went == numeric("sofr", "percent", value, None, None, 0.02, material=True)
 
 
 def test_null_is_an_absent_level() -> None:
@@ -385,9 +291,7 @@ _NUMBERS = st.none() | st.floats(-1e12, 1e12) | st.floats(-10, 10).map(lambda x:
 
 
 @given(before=_NUMBERS, after=_NUMBERS)
-def test_the_other_way_round_the_delta_has_the_other_sign(
-    before: float | None, after: float | None
-) -> None:
+def test_a_delta_changes_sign_with_direction(before: float | None, after: float | None) -> None:
     there, back = change(before, after), change(after, before)
 
     if there is None or back is None:
@@ -396,10 +300,7 @@ def test_the_other_way_round_the_delta_has_the_other_sign(
         return
     assert (there.before, there.after) == (back.after, back.before)
     assert there.material == back.material
-    if there.delta is None or back.delta is None:
-        assert there.delta is back.delta is None
-    else:
-        assert there.delta == -back.delta
+    assert there.delta == (None if back.delta is None else -back.delta)
 
 
 @given(before=st.integers(-10_000, 10_000), after=st.integers(-10_000, 10_000))
@@ -433,33 +334,27 @@ def test_of_funding_no_numbers_are_told_and_no_conditions_evaluated(after: Propo
 # Conditions.
 
 
+def conditions(before: Proposal, after: Proposal) -> list[tuple[str, bool | None, bool | None]]:
+    told = assess(before, after).conditions
+    assert not isinstance(told, str)
+    return [(condition.text, condition.met_before, condition.met_after) for condition in told]
+
+
 def test_the_later_versions_conditions_are_evaluated_on_both() -> None:
     before = with_leg(YIELDS, conditions=["something else"])
     after = with_levels(of_rates(), slope10y3m=-0.06)
-    found = assess(before, after)
 
-    assert not isinstance(found.conditions, str)
-    assert [(each.met_before, each.met_after) for each in found.conditions] == [
-        (False, True),
-        (False, False),
-        (False, False),
-    ]
+    met_in_each = [(was, is_now) for _, was, is_now in conditions(before, after)]
+    assert met_in_each == [(False, True), (False, False), (False, False)]
 
 
 def test_a_condition_that_cannot_be_evaluated_is_left_open() -> None:
-    after = with_leg(
-        with_levels(YIELDS, sofr=4.0), conditions=["in words only", {"text": "by no level"}]
-    )
-    found = assess(YIELDS, after)
-    gone = assess(with_levels(YIELDS, slope10y3m=None), YIELDS)
+    words = ["in words only", {"text": "by no level"}]
+    after = with_leg(with_levels(YIELDS, sofr=4.0), conditions=words)
+    gone = with_levels(YIELDS, slope10y3m=None)
 
-    assert not isinstance(found.conditions, str)
-    assert [(each.text, each.met_before, each.met_after) for each in found.conditions] == [
-        ("in words only", None, None),
-        ("by no level", None, None),
-    ]
-    assert not isinstance(gone.conditions, str)
-    assert (gone.conditions[0].met_before, gone.conditions[0].met_after) == (None, False)
+    assert conditions(YIELDS, after) == [("in words only", None, None), ("by no level", None, None)]
+    assert conditions(gone, YIELDS)[0][1:] == (None, False)
 
 
 def test_stances_of_any_content_are_compared_as_far_as_they_go() -> None:

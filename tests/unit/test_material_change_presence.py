@@ -87,9 +87,7 @@ _LEVELS = st.dictionaries(
 
 @pytest.mark.contract("comparison.presence.three-paths")
 @given(before=_LEVELS, after=_LEVELS)
-def test_only_the_three_paths_are_ever_named_and_turning_round_swaps_them(
-    before: dict[str, Json], after: dict[str, Json]
-) -> None:
+def test_only_three_paths_are_named(before: dict[str, Json], after: dict[str, Json]) -> None:
     there, back = presence(before, after), presence(after, before)
 
     assert (there.added, there.absent_in_after) == (back.absent_in_after, back.added)
@@ -118,9 +116,7 @@ def test_presence_is_told_of_one_funding_leg_also_when_the_rest_is_not() -> None
     ],
     ids=["another leg", "another method", "rates", "flows"],
 )
-def test_presence_is_not_a_member_where_it_is_not_to_be_told(
-    before: Proposal, after: Proposal
-) -> None:
+def test_presence_is_omitted_where_it_is_not_told(before: Proposal, after: Proposal) -> None:
     assert assess(before, after).evidence_field_presence is None
     assert "evidence_field_presence" not in body(before, after)["assessment"]
 
@@ -135,14 +131,8 @@ def test_presence_is_not_a_member_where_it_is_not_to_be_told(
         (("leg", "evidence", "digest"), "0" * 64),
     ],
 )
-def test_presence_is_not_told_without_two_inputs_that_can_be_read(
-    path: tuple[str, ...], value: Json
-) -> None:
+def test_presence_needs_two_readable_inputs(path: tuple[str, ...], value: Json) -> None:
     assert at_work(FUNDING, *path, to=value).evidence_field_presence is None
-
-
-def test_levels_of_another_form_say_nothing_about_presence() -> None:
     inputs = {**FUNDING.leg.evidence.inputs, "levels": ["score"]}
     other = with_leg(FUNDING, evidence=replace(FUNDING.leg.evidence, inputs=inputs))
-
     assert assess(FUNDING, other).evidence_field_presence is None

@@ -47,9 +47,27 @@ def endpoint_with(load: Any) -> McpEndpoint:
     return McpEndpoint(BASE_URL, RateLimiter(MemoryStore(clock), nobody, ()), clock, load)
 
 
+REQUEST = {"type": "http.request", "body": PING, "more_body": False}
+
+
+async def status_of(endpoint: McpEndpoint, received: dict[str, Any]) -> int:
+    """The status of the answer to a request with this as its first message."""
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return received
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = [(name.replace("_", "-").encode(), value.encode()) for name, value in FIELDS.items()]
+    scope = {"type": "http", "method": "POST", "path": PATH, "headers": headers}
+    await endpoint(scope, receive, send)
+    return int(sent[0]["status"])
+
+
 @pytest.mark.outcome(
-    "The MCP library can't be loaded",
-    "500 at `/api/mcp` only. The next request tries again.",
+    "The MCP library can't be loaded", "500 at `/api/mcp` only. The next request tries again."
 )
 def test_a_failed_load_is_500_and_tried_again() -> None:
     tries: list[int] = []
@@ -68,26 +86,23 @@ def test_a_failed_load_is_500_and_tried_again() -> None:
     assert (second.status, second.body) == (200, PING)
 
 
-def test_concurrent_requests_wait_for_one_load_without_blocking_the_loop() -> None:
-    may_end = threading.Event()
+async def test_concurrent_requests_wait_for_one_load_without_blocking_the_loop() -> None:
+    may_end, has_begun = threading.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
     loads: list[threading.Thread] = []
 
-    async def together() -> list[int]:
-        loop, has_begun = asyncio.get_running_loop(), asyncio.Event()
+    def load() -> Echo:
+        loads.append(threading.current_thread())
+        loop.call_soon_threadsafe(has_begun.set)
+        assert may_end.wait(10)
+        return Echo()
 
-        def load() -> Echo:
-            loads.append(threading.current_thread())
-            loop.call_soon_threadsafe(has_begun.set)
-            assert may_end.wait(10)
-            return Echo()
+    endpoint = endpoint_with(load)
+    waiting = [asyncio.create_task(status_of(endpoint, REQUEST)) for _ in range(5)]
+    await has_begun.wait()  # the loop goes on while the load waits for it
+    may_end.set()
 
-        endpoint = endpoint_with(load)
-        waiting = [asyncio.create_task(_status(endpoint)) for _ in range(5)]
-        await has_begun.wait()  # the loop goes on while the load waits for it
-        may_end.set()
-        return await asyncio.gather(*waiting)
-
-    assert asyncio.run(together()) == [200] * 5
+    assert await asyncio.gather(*waiting) == [200] * 5
     assert len(loads) == 1
     assert loads[0] is not threading.main_thread()
 
@@ -98,33 +113,5 @@ def test_a_response_that_failed_midway_is_not_restarted() -> None:
     assert (answer.status, answer.body) == (200, b"")
 
 
-def test_a_request_whose_body_ends_early_is_400() -> None:
-    sent: list[Any] = []
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.disconnect"}
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    asyncio.run(endpoint_with(Echo)(_scope(), receive, send))
-
-    assert sent[0]["status"] == 400
-
-
-async def _status(endpoint: McpEndpoint) -> int:
-    sent: list[Any] = []
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": PING, "more_body": False}
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    await endpoint(_scope(), receive, send)
-    return int(sent[0]["status"])
-
-
-def _scope() -> dict[str, Any]:
-    headers = [(name.replace("_", "-").encode(), value.encode()) for name, value in FIELDS.items()]
-    return {"type": "http", "method": "POST", "path": PATH, "headers": headers}
+async def test_a_request_whose_body_ends_early_is_400() -> None:
+    assert await status_of(endpoint_with(Echo), {"type": "http.disconnect"}) == 400

@@ -111,14 +111,14 @@ def test_counters_add_up_and_only_running_processes_have_gauges(host: Host) -> N
         each.close()
 
 
-def test_a_process_continues_the_counts_of_an_ended_one(host: Host) -> None:
+async def test_a_process_continues_the_counts_of_an_ended_one(host: Host) -> None:
     running = lock_file(host.leave_file("collector-0", calls=4))
     ended = host.leave_file("collector-1", calls=3)
     for _ in range(2):
-        asyncio.run(host.run_until_served(counted(5)))
+        await host.run_until_served(counted(5))
     assert host.sums()[CALLS] == 4 + 3 + 5 + 5
     files = sorted(host.folder.glob("*.json"))
-    assert [each.stem for each in files] == ["collector-0", ended.stem]
+    assert [file.stem for file in files] == ["collector-0", ended.stem]
     assert running is not None
     running.close()
 
@@ -130,9 +130,7 @@ def test_files_of_metrics_are_private_and_a_stopped_process_has_no_gauges(host: 
     assert not {"barograph_leader", f"{PROCESSES.name} collector"} & host.sums().keys()
 
 
-def test_a_port_that_another_program_uses_is_logged_once(
-    host: Host, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_port_in_use_is_logged_once(host: Host, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     with closing(socket.create_server((HOST, host.settings.metrics_port))):
         asyncio.run(host.run_until_served(Metrics()))
@@ -141,9 +139,7 @@ def test_a_port_that_another_program_uses_is_logged_once(
     assert "in use" in vars(record)["reason"]
 
 
-def test_each_outage_and_each_end_of_one_is_logged_once(
-    host: Host, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_each_outage_and_end_is_logged_once(host: Host, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     obstacle = host.folder / "collector-0.draft"
 
@@ -158,9 +154,7 @@ def test_each_outage_and_each_end_of_one_is_logged_once(
 
 
 @pytest.mark.thorough
-def test_strange_scrapes_are_answered_and_print_nothing(
-    host: Host, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_odd_scrapes_are_answered_silently(host: Host, capfd: pytest.CaptureFixture[str]) -> None:
     server = serve_metrics(HOST, 0, SumOfProcesses(host.folder, host.clock), set())
     try:
         port = server.server_port

@@ -91,22 +91,19 @@ def test_liquidations_of_the_hour_are_summed_by_symbol_with_their_coverage() -> 
 def test_an_hour_without_numbers_says_why() -> None:
     here = a_view(a_contract("BTC"))
     elsewhere = here._replace(limits=LIMITS._replace(primary=HYPERLIQUID))
-    said = [
-        hour_movers(here, None),
-        hour_movers(here, LiquidatedHour(START, 0.0, {})),
-        hour_movers(here, LiquidatedHour(START, 100.0, {})),
-        hour_movers(elsewhere, LiquidatedHour(START, 100.0, {"BTCUSDT": (1.0, 1.0)})),
-    ]
+    hours = {
+        "Recorded data is temporarily unavailable.": hour_movers(here, None),
+        "Unknown: we did not cover this hour.": hour_movers(here, LiquidatedHour(START, 0.0, {})),
+        "Nothing was liquidated.": hour_movers(here, LiquidatedHour(START, 100.0, {})),
+        "Liquidations are unavailable at this venue.": hour_movers(
+            elsewhere, LiquidatedHour(START, 100.0, {"BTCUSDT": (1.0, 1.0)})
+        ),
+    }
 
-    assert [each.otherwise for each in said if not each.movers] == [
-        "Recorded data is temporarily unavailable.",
-        "Unknown: we did not cover this hour.",
-        "Nothing was liquidated.",
-        "Liquidations are unavailable at this venue.",
-    ]
+    for words, hour in hours.items():
+        assert (list(hour.movers), hour.otherwise) == ([], words)
 
 
 def test_a_change_that_rounds_to_nothing_has_no_sign() -> None:
-    assert [change_text(each) for each in (-0.04, 0.0, 0.05, -1.25)] == [
-        *("0.0 %", "0.0 %", "+0.1 %", "-1.2 %")
-    ]
+    said = [change_text(change) for change in (-0.04, 0.0, 0.05, -1.25)]
+    assert said == ["0.0 %", "0.0 %", "+0.1 %", "-1.2 %"]

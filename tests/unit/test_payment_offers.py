@@ -14,7 +14,7 @@ from barograph.payments.offers import (
     payment_required_field,
     payment_response_field,
 )
-from barograph.payments.proof import MAX_PROOF, MAX_SIGNATURE, parse_proof
+from barograph.payments.proof import MAX_PROOF, MAX_SIGNATURE, checksummed, parse_proof
 from barograph.payments.records import Listing
 from barograph.settings import Settings
 from support.clock import START
@@ -28,6 +28,9 @@ SETTINGS = Settings(
 )
 
 
+REQUIREMENTS = {"feed_price_usd": feed_requirements, "stance_price_usd": stance_requirements}
+
+
 def required(**said: Any) -> dict[str, Any]:
     listing = {"url": "https://example.org/x", "description": "A door."} | said
     offer, error = listing.pop("offer", STANCE), listing.pop("error", "Pay.")
@@ -38,35 +41,26 @@ def required(**said: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("price", "amount"),
     [
-        ("25", 25_000_000),
-        ("25.00", 25_000_000),
-        ("2.5E+1", 25_000_000),
-        ("0.1", 100_000),
-        ("0.000001", 1),
-        ("99999.999999", 99_999_999_999),
+        *(("25", 25_000_000), ("25.00", 25_000_000), ("2.5E+1", 25_000_000), ("0.1", 100_000)),
+        *(("0.000001", 1), ("99999.999999", 99_999_999_999)),
     ],
 )
 def test_a_price_becomes_exactly_that_many_of_the_smallest_unit(price: str, amount: int) -> None:
-    terms = SETTINGS.model_copy(update={"feed_price_usd": Decimal(price)})
-    assert feed_requirements(terms).amount == amount
-    terms = SETTINGS.model_copy(update={"stance_price_usd": Decimal(price)})
-    assert stance_requirements(terms).amount == amount
-
-
-def test_a_price_that_cannot_be_paid_exactly_is_not_rounded() -> None:
-    terms = SETTINGS.model_copy(update={"feed_price_usd": Decimal("0.0000001")})
-    with pytest.raises(Inexact):
-        feed_requirements(terms)
+    for name, required in REQUIREMENTS.items():
+        assert required(SETTINGS.model_copy(update={name: Decimal(price)})).amount == amount
+        finer = SETTINGS.model_copy(update={name: Decimal("0.0000001")})
+        with pytest.raises(Inexact):
+            required(finer)
 
 
 def test_requirements_hold_the_settings_with_addresses_in_lower_case() -> None:
     feed, stance = feed_requirements(SETTINGS), stance_requirements(SETTINGS)
     assert (feed.amount, stance.amount) == (25_000_000, 250_000)
-    for found in (feed, stance):
-        assert found.network == "eip155:84532"
-        assert found.asset == "0x036cbd53842c5426634e7929541ec2318f3dcf7e"
-        assert found.pay_to == "0x" + "be" * 20
-        assert (found.name, found.version, found.max_timeout_seconds) == ("USDC", "2", 60)
+    for terms in (feed, stance):
+        assert (terms.network, terms.asset, terms.pay_to) == (
+            *("eip155:84532", "0x036cbd53842c5426634e7929541ec2318f3dcf7e", "0x" + "be" * 20),
+        )
+        assert (terms.name, terms.version, terms.max_timeout_seconds) == ("USDC", "2", 60)
 
 
 def test_the_payment_required_object_is_the_one_of_version_2() -> None:
@@ -122,23 +116,24 @@ def test_a_proof_that_repeats_the_longest_offer_is_read() -> None:
         required(url="u", description="d", error="x", output_example=example)
 
 
+def receipt_of(**fields: Any) -> dict[str, Any]:
+    name, value = payment_response_field(payment(proof(), **fields))
+    assert name == b"payment-response"
+    receipt: dict[str, Any] = json.loads(b64decode(value))
+    return receipt
+
+
 def test_receipt_of_a_failed_payment_shows_no_reason_of_an_operator() -> None:
-    failed = payment(proof(), state="failed", transaction="0x" + "ab" * 32, reason="by ann: why")
-    receipt = json.loads(b64decode(payment_response_field(failed)[1]))
+    receipt = receipt_of(state="failed", transaction="0x" + "ab" * 32, reason="by ann: why")
     assert (receipt["success"], receipt["transaction"]) == (False, "")
     assert receipt["errorReason"] == "settlement_failed"
 
 
 @pytest.mark.parametrize("transaction", ["0x" + "ab" * 32, None])
 def test_the_receipt_names_the_transaction_where_it_is_known(transaction: str | None) -> None:
-    paid = payment(proof(), state="settled", transaction=transaction)
-    name, value = payment_response_field(paid)
-    assert name == b"payment-response"
-    receipt = json.loads(b64decode(value))
-    assert receipt["payer"].lower() == PAYER
-    assert receipt | {"payer": ""} == {
+    assert receipt_of(state="settled", transaction=transaction) == {
         "success": True,
         "transaction": transaction or "",
         "network": "eip155:84532",
-        "payer": "",
+        "payer": checksummed(PAYER),
     }

@@ -11,23 +11,12 @@ from barograph.errors import LeaseLost
 from barograph.kit.database import Database, DatabaseUnavailable
 from barograph.kit.timestamps import SECOND
 from barograph.payments.journal import Journal
-from barograph.payments.reconcile import STALE_MS, Reconciled, Reconciler
+from barograph.payments.reconcile import STALE_MS, Reconciler
 from barograph.payments.records import Payment
-from support.jobs import Leader, Rounds, Stopped
+from support.jobs import FailingDatabase, Leader, Rounds, Stopped
 from support.payments import proof
 
 PATH = "/api/x402/rates-desk"
-
-
-class Failing(Reconciler):
-    """Fails at first so many times."""
-
-    errors: list[Exception]
-
-    async def once(self) -> Reconciled:
-        if self.errors:
-            raise self.errors.pop(0)
-        return await super().once()
 
 
 class Office(Leader):
@@ -39,17 +28,19 @@ class Office(Leader):
         self.payment = self.run(self.journal.claim(proof(), PATH))
         self.clock.now += STALE_MS + SECOND
 
-    def job(self, rounds: int, *errors: Exception) -> tuple[ReconcileJob, list[float]]:
+    def reconcile(self, rounds: int, *errors: Exception) -> list[float]:
+        """Run the job for some rounds while the database first fails so; return its pauses."""
         pause = Rounds(rounds, self.clock)
-        left = list(errors)
 
         def reconciler(database: Database) -> Reconciler:
             journal = Journal(database, self.clock)
-            made = Failing(journal, None, self.clock, lambda _payment: None)
-            made.errors = left
-            return made
+            return Reconciler(journal, None, self.clock, lambda _payment: None)
 
-        return ReconcileJob(self.database, reconciler, sleep=pause), pause.pauses
+        database = FailingDatabase(self.database, *errors)
+        job = ReconcileJob(database, reconciler, sleep=pause)
+        with pytest.raises(Stopped):
+            self.run(job(self.lease))
+        return pause.pauses
 
     def now(self) -> Payment:
         return self.run(self.journal.get(self.payment.id))
@@ -64,11 +55,7 @@ def office(tmp_path: Path) -> Iterator[Office]:
 
 
 def test_payments_are_looked_after_once_a_minute(office: Office) -> None:
-    job, pauses = office.job(2)
-    with pytest.raises(Stopped):
-        office.run(job(office.lease))
-
-    assert pauses == [RECONCILE_SECONDS] * 2 == [60.0] * 2
+    assert office.reconcile(2) == [RECONCILE_SECONDS] * 2 == [60.0] * 2
     assert office.now().state == "released"
 
 
@@ -78,9 +65,7 @@ def test_payments_are_looked_after_once_a_minute(office: Office) -> None:
 def test_a_round_that_fails_is_made_up_for_by_the_next(
     office: Office, failure: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
-    job, _ = office.job(2, failure)
-    with pytest.raises(Stopped):
-        office.run(job(office.lease))
+    office.reconcile(2, failure)
 
     assert "payments not reconciled" in caplog.messages
     assert office.now().state == "released"
@@ -88,9 +73,8 @@ def test_a_round_that_fails_is_made_up_for_by_the_next(
 
 def test_a_lost_lease_ends_it_and_changes_no_payment(office: Office) -> None:
     office.lose_the_lease()
-    job, _ = office.job(1)
 
     with pytest.raises(LeaseLost):
-        office.run(job(office.lease))
+        office.reconcile(1)
 
     assert office.now() == office.payment

@@ -12,9 +12,7 @@ announcements = st.lists(st.builds(Announcement, times, st.integers(0, 5)), max_
 
 
 @given(announcements, times, st.integers(-1, 1))
-def test_spans_hold_exactly_the_versions_that_are_public_now(
-    announced: list[Announcement], day: int, offset: int
-) -> None:
+def test_spans_hold_public_versions(announced: list[Announcement], day: int, offset: int) -> None:
     issued_at = day + offset
     public_at = revealed_at(issued_at, announced)
     spans = revealed_spans(announced, NOW)

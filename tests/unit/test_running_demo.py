@@ -22,9 +22,7 @@ def test_the_places_of_a_running_demo_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", [None, b"", b'{"base_url": "http://127', b"[]", b'"x"', b"\xff", b'{"base_url": 7}']
 )
-def test_a_file_that_is_missing_or_torn_is_as_if_no_demo_ran(
-    tmp_path: Path, text: bytes | None
-) -> None:
+def test_a_missing_or_torn_file_means_no_demo(tmp_path: Path, text: bytes | None) -> None:
     if text is not None:
         (tmp_path / "demo.json").write_bytes(text)
     assert running_demo(tmp_path) == {}

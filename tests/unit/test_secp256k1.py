@@ -44,57 +44,32 @@ def test_a_signature_is_the_published_one() -> None:
 
 @settings(max_examples=15, deadline=None)
 @given(keys, st.binary(min_size=32, max_size=32))
-def test_the_signer_is_recovered(key: int, digest: bytes) -> None:
+def test_the_signer_is_recovered_of_this_message_only(key: int, digest: bytes) -> None:
     signature = sign(digest, key)
 
     assert recover(digest, signature) == address_of(key)
+    assert recover(keccak256(digest), signature) != address_of(key)
     assert 0 < int.from_bytes(signature[32:64]) <= ORDER // 2
     assert signature[64] in {27, 28}
 
 
-@pytest.mark.parametrize("place", [0, 31, 40, 63])
-def test_a_signature_with_a_changed_byte_is_not_the_owners(place: int) -> None:
-    forged = bytearray(sign(DIGEST, KEY))
-    forged[place] ^= 1
-
-    try:
-        signer = recover(DIGEST, bytes(forged))
-    except InvalidSignature:
-        return
-    assert signer != address_of(KEY)
-
-
-def test_a_signature_of_another_message_is_not_the_owners() -> None:
-    assert recover(keccak256(b"another"), sign(DIGEST, KEY)) != address_of(KEY)
-
-
-def _changed(r: int | None = None, s: int | None = None, v: int | None = None) -> bytes:
+def _changed(**numbers: int) -> bytes:
+    """A good signature with another r, s or v."""
     good = sign(DIGEST, KEY)
-    parts = (
-        good[:32] if r is None else r.to_bytes(32),
-        good[32:64] if s is None else s.to_bytes(32),
-        good[64:] if v is None else bytes([v]),
-    )
-    return b"".join(parts)
+    r, s = (int.from_bytes(good[at : at + 32]) for at in (0, 32))
+    parts = {"r": r, "s": s, "v": good[64], **numbers}
+    return parts["r"].to_bytes(32) + parts["s"].to_bytes(32) + bytes([parts["v"]])
 
 
 @pytest.mark.parametrize(
     "signature",
     [
-        b"",
-        bytes(65),
-        sign(DIGEST, KEY)[:64],
-        sign(DIGEST, KEY) + b"\0",
-        _changed(r=0),
-        _changed(r=ORDER),
+        *(b"", bytes(65), sign(DIGEST, KEY)[:64], sign(DIGEST, KEY) + b"\0"),
+        *(_changed(r=0), _changed(r=ORDER), _changed(s=0), _changed(s=ORDER)),
+        *(_changed(v=0), _changed(v=26), _changed(v=29)),
         _changed(r=5),  # no point of the curve has this x
-        _changed(s=0),
-        _changed(s=ORDER),
         # The other signature of the same message, which anybody can make of the first.
         _changed(s=ORDER - int.from_bytes(sign(DIGEST, KEY)[32:64])),
-        _changed(v=0),
-        _changed(v=26),
-        _changed(v=29),
     ],
 )
 def test_an_impossible_signature_is_refused(signature: bytes) -> None:

@@ -40,20 +40,29 @@ class Secret(NamedTuple):
 PEPPER = Secret(PEPPER_FILE, load_pepper, "key_pepper", GIVEN_PEPPER, GIVEN_PEPPER.encode())
 KEY = Secret(FILE_NAME, load_key, "history_key", b64encode(GIVEN_KEY).decode(), GIVEN_KEY)
 WEBHOOKS = KEY._replace(file="webhook-key", load=load_webhook_secret, setting="webhook_key")
-EACH_SECRET = pytest.mark.parametrize(
-    "secret", [PEPPER, KEY, WEBHOOKS], ids=["pepper", "history key", "webhook key"]
-)
+ALL = [PEPPER, KEY, WEBHOOKS]
+EACH_SECRET = pytest.mark.parametrize("secret", ALL, ids=["pepper", "history key", "webhook key"])
 
 
 @EACH_SECRET
-def test_a_secret_is_made_once_and_only_its_owner_can_read_it(
-    secret: Secret, tmp_path: Path
-) -> None:
+def test_a_secret_is_made_once_and_is_its_owners_only(secret: Secret, tmp_path: Path) -> None:
     first, file = secret.loaded(tmp_path), tmp_path / secret.file
 
     assert len(first) == 32
     assert secret.loaded(tmp_path) == first == file.read_bytes()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / secret.file).touch(0o644)  # left empty
+    assert secret.loaded(other) != first
+    assert len(secret.loaded(other)) == 32
+    assert stat.S_IMODE((other / secret.file).stat().st_mode) == 0o600
+
+
+@EACH_SECRET
+def test_the_setting_wins_and_makes_no_file(secret: Secret, tmp_path: Path) -> None:
+    assert secret.loaded(tmp_path, secret.given) == secret.expected
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_reloading_an_empty_key_file_creates_no_key(tmp_path: Path) -> None:
@@ -63,22 +72,8 @@ def test_reloading_an_empty_key_file_creates_no_key(tmp_path: Path) -> None:
     assert (tmp_path / FILE_NAME).read_bytes() == b""
 
 
-@EACH_SECRET
-def test_two_instances_have_different_secrets(secret: Secret, tmp_path: Path) -> None:
-    (tmp_path / "other").mkdir()
-    assert secret.loaded(tmp_path) != secret.loaded(tmp_path / "other")
-
-
-@EACH_SECRET
-def test_the_setting_wins_and_makes_no_file(secret: Secret, tmp_path: Path) -> None:
-    assert secret.loaded(tmp_path, secret.given) == secret.expected
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize("key", ["not base64!", "é", b64encode(bytes(31)).decode(), "A" * 43])
-def test_a_setting_that_is_no_key_is_refused_without_being_repeated(
-    tmp_path: Path, key: str
-) -> None:
+def test_a_bad_key_setting_is_refused_and_not_repeated(tmp_path: Path, key: str) -> None:
     with pytest.raises(ConfigurationError, match="must be 32 bytes in base64") as refused:
         KEY.loaded(tmp_path, key)
     assert key not in str(refused.value)
@@ -89,15 +84,11 @@ def test_a_setting_that_is_no_key_is_refused_without_being_repeated(
     "Several processes create the API-key pepper or the checkpoint key at once",
     "All use the same secret.",
 )
-@EACH_SECRET
-def test_processes_that_start_at_once_get_the_same_secret(secret: Secret, tmp_path: Path) -> None:
+def test_processes_that_start_at_once_get_the_same_secrets(tmp_path: Path) -> None:
     program = (
-        "import sys; from pathlib import Path\n"
-        f"from {secret.load.__module__} import {secret.load.__name__} as load\n"
-        "from barograph.settings import Settings\n"
-        f"settings = Settings(data=Path({str(tmp_path)!r}))\n"
+        "import sys; from pathlib import Path; from test_secret_files import ALL\n"
         "print('ready', flush=True); sys.stdin.readline()\n"
-        "print(load(settings).hex())\n"
+        f"print([secret.loaded(Path({str(tmp_path)!r})).hex() for secret in ALL])\n"
     )
     processes = [
         subprocess.Popen(
@@ -116,24 +107,14 @@ def test_processes_that_start_at_once_get_the_same_secret(secret: Secret, tmp_pa
         assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.flush()
-    found = {process.communicate(timeout=120)[0] for process in processes}
+    loaded = {process.communicate(timeout=120)[0] for process in processes}
 
-    assert found == {(tmp_path / secret.file).read_bytes().hex() + "\n"}
-
-
-@EACH_SECRET
-def test_a_file_that_was_left_empty_is_filled(secret: Secret, tmp_path: Path) -> None:
-    file = tmp_path / secret.file
-    file.touch(0o644)
-    assert len(secret.loaded(tmp_path)) == 32
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert loaded == {f"{[(tmp_path / secret.file).read_bytes().hex() for secret in ALL]}\n"}
 
 
 @EACH_SECRET
 @pytest.mark.parametrize("content", [b"short", b"x" * 33])
-def test_a_damaged_file_is_refused_and_left_as_it_is(
-    secret: Secret, tmp_path: Path, content: bytes
-) -> None:
+def test_a_damaged_file_is_refused_and_kept(secret: Secret, tmp_path: Path, content: bytes) -> None:
     file = tmp_path / secret.file
     file.write_bytes(content)
     file.chmod(0o600)

@@ -33,36 +33,17 @@ def report(
     return SettlementReport("BTCUSDT", at, revision, rate, at if read_at is None else read_at)
 
 
-def hours(*reports: SettlementReport, read: tuple[FundingSettlement, ...] = ()) -> list[float]:
-    return [each.funding_interval_hours for each in known_settlements(read, reports, START)]
-
-
-def test_without_a_report_the_reading_before_the_settlement_counts() -> None:
-    assert known_settlements([own(rate=0.012)], [], START) == [
-        SettledFunding("BTCUSDT", AT, 0.012, 8, AT - 5_000, is_reported=False)
-    ]
-
-
 def test_what_the_exchange_reports_counts_more_than_what_was_read_before() -> None:
-    read, reported = [own(rate=0.012, hours=4)], [report(rate=0.013, read_at=AT + MINUTE)]
+    read = [own(AT - 2 * STEP, 0.011), own(rate=0.012, hours=4)]
+    reported = [report(AT - STEP, 0.0), report(rate=0.013, read_at=AT + MINUTE)]
 
     assert known_settlements(read, reported, START) == [
-        SettledFunding("BTCUSDT", AT, 0.013, 4, AT + MINUTE, is_reported=True)
+        SettledFunding(
+            "BTCUSDT", AT - 2 * STEP, 0.011, 8, AT - 2 * STEP - 5_000, is_reported=False
+        ),
+        SettledFunding("BTCUSDT", AT - STEP, 0.0, 8, AT - STEP, is_reported=True),
+        SettledFunding("BTCUSDT", AT, 0.013, 4, AT + MINUTE, is_reported=True),
     ]
-
-
-def test_a_settlement_that_was_missed_is_filled_in_from_the_report() -> None:
-    read = [own(AT - 2 * STEP), own(AT)]
-    reported = [report(AT - STEP, 0.0)]
-
-    found = known_settlements(read, reported, START)
-
-    assert [(each.at, each.is_reported) for each in found] == [
-        (AT - 2 * STEP, False),
-        (AT - STEP, True),
-        (AT, False),
-    ]
-    assert found[1].funding_rate_pct == 0.0
 
 
 @pytest.mark.parametrize("read", [[], [own()]], ids=["not read", "read"])
@@ -74,37 +55,40 @@ def test_revised_rate_is_unknown_until_the_delay_has_passed(read: list[FundingSe
     assert known_settlements(read, revised, START + REVISION_DELAY)[0].funding_rate_pct == 0.02
 
 
-def test_a_first_report_counts_at_once_whenever_it_comes() -> None:
+def test_a_report_counts_at_once_and_a_reading_when_its_report_should_have_come() -> None:
     assert len(known_settlements([], [report(read_at=START)], START)) == 1
-
-
-def test_what_is_said_of_a_settlement_to_come_does_not_count() -> None:
-    assert known_settlements([], [report(START + 1)], START) == []
     assert len(known_settlements([], [report(START)], START)) == 1
-
-
-def test_a_reading_counts_once_its_report_should_have_come() -> None:
+    assert known_settlements([], [report(START + 1)], START) == []  # it is still to come
     assert known_settlements([own()], [], AT + REPORT_DELAY - 1) == []
     assert len(known_settlements([own()], [], AT + REPORT_DELAY)) == 1
     assert len(known_settlements([own()], [report()], AT)) == 1
 
 
-def test_an_interval_that_was_not_read_is_the_time_since_the_report_before() -> None:
-    changed_to_four = [AT - 12 * HOUR, AT - 4 * HOUR, AT]
-
-    assert hours(*(report(at) for at in changed_to_four)) == [8, 8, 4]
-    assert hours(report(AT - 4 * HOUR), report(AT)) == [4, 4]
+CONTESTED = report(AT - HOUR, revision=2, read_at=START)
 
 
-def test_an_interval_that_nothing_tells_is_of_eight_hours() -> None:
-    assert hours(report()) == [8]
-    assert hours(report(AT - 3 * STEP), report(AT)) == [8, 8]
+@pytest.mark.parametrize(
+    ("reports", "read", "expected"),
+    [
+        ([report(AT - 12 * HOUR), report(AT - 4 * HOUR), report(AT)], [], [8, 8, 4]),
+        ([report(AT - 4 * HOUR), report(AT)], [], [4, 4]),
+        ([report()], [], [8]),
+        ([report(AT - 3 * STEP), report(AT)], [], [8, 8]),
+        ([CONTESTED, report(AT)], [], [1]),
+        (
+            [report(AT - STEP), report(AT)],
+            [own(AT - STEP, hours=4), own(AT - 4 * HOUR, hours=4)],
+            [4, 4, 4],
+        ),
+    ],
+    ids=["since the one before", "the first", "nothing tells", "a gap", "contested", "read"],
+)
+def test_an_interval_was_read_or_is_the_time_between_reports_or_eight_hours(
+    reports: list[SettlementReport], read: list[FundingSettlement], expected: list[float]
+) -> None:
+    settlements = known_settlements(read, reports, START)
 
-
-def test_the_interval_of_a_neighbour_that_is_contested_is_known_all_the_same() -> None:
-    contested = report(AT - HOUR, revision=2, read_at=START)
-
-    assert hours(contested, report(AT)) == [1]
+    assert [settled.funding_interval_hours for settled in settlements] == expected
 
 
 @given(
@@ -112,9 +96,7 @@ def test_the_interval_of_a_neighbour_that_is_contested_is_known_all_the_same() -
     reported=st.dictionaries(st.integers(0, 40), st.integers(1, 3), max_size=20),
     now=st.integers(AT - 40 * STEP, AT + STEP),
 )
-def test_each_settlement_counts_once_at_most_and_in_order(
-    read: set[int], reported: dict[int, int], now: int
-) -> None:
+def test_settlements_count_once_sorted(read: set[int], reported: dict[int, int], now: int) -> None:
     found = known_settlements(
         [own(AT - back * STEP) for back in sorted(read, reverse=True)],
         [report(AT - back * STEP, revision=number) for back, number in reported.items()],
@@ -135,11 +117,3 @@ def test_the_contract_is_the_one_that_the_newest_reading_names() -> None:
 
     assert of(None) == of(reading()) == of(reading(contracts=(ETH,))) == "BTCUSDT"
     assert of(reading(contracts=(ETH, changed(BTC, contract="BTCPERP")))) == "BTCPERP"
-
-
-def test_an_interval_is_told_by_what_was_read_too() -> None:
-    step = 4 * HOUR
-    reports = [report(AT - 2 * step), report(AT)]
-    read = (own(AT - 2 * step, hours=4), own(AT - step, hours=4))
-
-    assert hours(*reports, read=read) == [4, 4, 4]

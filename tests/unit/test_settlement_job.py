@@ -96,15 +96,15 @@ def test_the_contract_is_the_one_that_was_published(office: Office) -> None:
 
 @pytest.mark.parametrize(
     "failure",
-    [Unreachable("away"), InvalidReply("odd"), RuntimeError("a defect")],
-    ids=lambda each: type(each).__name__,
+    [Unreachable("away"), InvalidReply("odd"), RuntimeError("a defect"), rates(float("nan"))],
+    ids=["away", "odd", "defect", "no number"],
 )
 @pytest.mark.outcome(
     "The exchange's report of settled funding is unreadable",
     "The collector keeps collecting and retries. Stances use its own readings until then.",
 )
 def test_failed_settlement_report_is_requested_again(
-    office: Office, failure: Exception, caplog: pytest.LogCaptureFixture
+    office: Office, failure: Exception | list[SettledRate], caplog: pytest.LogCaptureFixture
 ) -> None:
     history = History(failure, rates(0.01))
 
@@ -112,7 +112,7 @@ def test_failed_settlement_report_is_requested_again(
 
     assert len(history.asked) == 2
     assert len(office.kept()) == 1
-    assert [record.message for record in caplog.records] == ["settlements not read"]
+    assert caplog.messages == ["settlements not read"]
 
 
 @pytest.mark.parametrize(
@@ -124,20 +124,10 @@ def test_a_report_that_cannot_be_stored_is_read_again(office: Office, failure: E
     assert [(each.at, each.read_at) for each in office.kept()] == [(AT, START + 60 * SECOND)]
 
 
-def test_a_report_that_no_database_takes_does_not_end_it(office: Office) -> None:
-    history = History(rates(float("nan")), rates(0.01))
-
-    office.read(history, rounds=2)
-
-    assert len(office.kept()) == 1
-
-
 def test_a_lost_lease_ends_it_and_stores_nothing(office: Office) -> None:
-    office.clock.pass_seconds(2)
-    assert office.run(office.new_lease("other").acquire())
-    job = SettlementJob(History(rates(0.01)), office.database, clock=office.clock)
+    office.lose_the_lease()
 
     with pytest.raises(LeaseLost):
-        office.run(job(office.lease))
+        office.read(History(rates(0.01)), rounds=1)
 
     assert office.kept() == []

@@ -36,57 +36,39 @@ def shares(found: SignalHistory) -> dict[str, float]:
     return {lane.label: round(lane.share_pct, 6) for lane in found.lanes}
 
 
-def test_the_label_at_an_instant_is_the_last_one_taken_by_then() -> None:
+def test_the_label_at_an_instant_is_the_last_one_taken_by_then_while_it_was_judged() -> None:
     changes = [change(100, "a"), change(200, "b")]
 
-    assert label_at(changes, 99, NOW) is None
-    assert [getattr(label_at(changes, at, NOW), "label", None) for at in (100, 199, 200)] == [
-        *("a", "a", "b")
-    ]
-
-
-def test_nobody_knows_the_label_after_the_last_judgement() -> None:
-    changes = [change(100, "a"), change(200, "b")]
-
+    held = [label_at(changes, at, NOW) for at in (99, 100, 199, 200)]
+    assert held == [None, changes[0], changes[0], changes[1]]
     assert label_at(changes, 150, 0) == changes[0]  # until the next change it was judged
     assert label_at(changes, 250, 250) == changes[1]
-    assert label_at(changes, 251, 250) is None
-    assert label_at([], 250, 250) is None
-
-
-def test_an_outage_is_told_of_the_days_ago_that_fall_into_it() -> None:
-    found = signal_history(KEY, [change(NOW - 45 * DAY, "neutral")], NOW, NOW - 20 * DAY)
-
-    assert [(words, then and then.label) for words, then in found.ago] == [
-        *(("Yesterday", None), ("7 days ago", None), ("30 days ago", "neutral"))
-    ]
-
-
-def test_time_is_shared_among_labels_and_what_is_not_recorded() -> None:
-    found = signal_history(KEY, [change(NOW - 30 * DAY, "neutral")], NOW, NOW)
-
-    assert shares(found) == {"neutral": 50, NOT_RECORDED: 50}
-    assert found.total == 1
-
-
-def test_a_label_that_held_before_the_days_shown_is_there_from_their_start() -> None:
-    changes = [change(START - 5 * DAY, "neutral"), change(NOW - 15 * DAY, "long-leaning")]
-
-    assert shares(signal_history(KEY, changes, NOW, NOW)) == {"long-leaning": 25, "neutral": 75}
-    assert signal_history(KEY, changes, NOW, NOW).total == 1
-
-
-@pytest.mark.parametrize(("held_until", "share"), [(NOW - 30 * DAY, 25), (0, 0), (NOW + DAY, 75)])
-def test_the_last_label_holds_only_as_long_as_it_was_judged(held_until: int, share: int) -> None:
-    found = signal_history(KEY, [change(NOW - 45 * DAY, "neutral")], NOW, held_until)
-
-    assert shares(found).get("neutral", 0) == share
-    assert sum(shares(found).values()) == 100
+    assert label_at(changes, 251, 250) is label_at([], 250, 250) is None
 
 
 @pytest.mark.parametrize(
-    ("minutes", "times"),
-    [(0, ["100 %"]), (1, ["< 1 %", "> 99 %"]), (43_200, ["50 %", "50 %"])],
+    ("changes", "held_until", "expected"),
+    [
+        ([(30, "neutral")], NOW, {"neutral": 50, NOT_RECORDED: 50}),
+        ([(65, "neutral"), (15, "long-leaning")], NOW, {"long-leaning": 25, "neutral": 75}),
+        ([(45, "neutral")], NOW - 30 * DAY, {"neutral": 25, NOT_RECORDED: 75}),
+        ([(45, "neutral")], 0, {NOT_RECORDED: 100}),
+        ([(45, "neutral")], NOW + DAY, {"neutral": 75, NOT_RECORDED: 25}),
+    ],
+    ids=["half", "held before the days shown", "not judged since", "never judged", "ahead"],
+)
+def test_time_is_shared_among_labels_and_what_is_not_recorded(
+    changes: list[tuple[int, str]], held_until: int, expected: dict[str, float]
+) -> None:
+    taken = [change(NOW - days * DAY, label) for days, label in changes]
+    history = signal_history(KEY, taken, NOW, held_until)
+
+    assert shares(history) == expected
+    assert history.total == 1
+
+
+@pytest.mark.parametrize(
+    ("minutes", "times"), [(0, ["100 %"]), (1, ["< 1 %", "> 99 %"]), (43_200, ["50 %", "50 %"])]
 )
 def test_only_everything_is_100_percent_of_the_time(minutes: int, times: list[str]) -> None:
     spans = [Span("neutral", START, START + minutes * MINUTE)] if minutes else []
@@ -149,9 +131,7 @@ def coordinates(lane: Lane) -> list[float]:
     st.lists(st.tuples(st.integers(0, HISTORY_DAYS * DAY), st.sampled_from("abc")), max_size=40),
     st.integers(0, HISTORY_DAYS * DAY + DAY),
 )
-def test_every_history_is_drawn_within_its_box_and_adds_up(
-    drawn: list[tuple[int, str]], held: int
-) -> None:
+def test_histories_are_drawn_within_their_box(drawn: list[tuple[int, str]], held: int) -> None:
     changes = [change(START - DAY + at, label) for at, label in sorted(dict(drawn).items())]
 
     found = signal_history(KEY, changes, NOW, START + held)

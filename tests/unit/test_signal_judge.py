@@ -38,35 +38,22 @@ def stored(judge: SignalJudge, seen: MarketEvidence) -> SignalConclusion | None:
     return conclusion
 
 
-def test_the_first_reading_of_each_minute_is_judged() -> None:
+def test_the_first_reading_of_each_minute_is_judged_also_after_the_clock_was_set_back() -> None:
+    judge = SignalJudge()
+    passed = (0, 5_000, MINUTE - 1, MINUTE, MINUTE + 5_000, 3 * MINUTE + 1, -DAY, MINUTE - DAY)
+
+    moments = [stored(judge, at(START + after)) is not None for after in passed]
+
+    assert moments == [True, False, False, True, False, True, True, True]
+
+
+def test_every_label_is_recorded_first_and_then_each_change_once() -> None:
     judge = SignalJudge()
 
-    moments = [
-        stored(judge, at(START + passed)) is not None
-        for passed in (0, 5_000, MINUTE - 1, MINUTE, MINUTE + 5_000, 3 * MINUTE + 1)
-    ]
-
-    assert moments == [True, False, False, True, False, True]
-
-
-def test_the_first_judgement_records_every_label_and_the_next_none() -> None:
-    judge = SignalJudge()
-
-    first = stored(judge, at(START))
-    second = stored(judge, at(START + MINUTE))
-
-    assert list(changes(first)) == [each.key for each in METHODS]
-    assert changes(second) == {}
-
-
-def test_a_change_is_recorded_once_with_its_instant_and_its_value() -> None:
-    judge = SignalJudge()
-    stored(judge, at(START))
-
+    assert list(changes(stored(judge, at(START)))) == [method.key for method in METHODS]
     conclusion = stored(judge, at(START + MINUTE, "long-crowded"))
-
     assert conclusion is not None
-    assert [tuple(each) for each in conclusion.changes] == [
+    assert [tuple(change) for change in conclusion.changes] == [
         (REGIME, START + MINUTE, "long-crowded", "+0.0100 % per 8 h", "neutral")
     ]
     assert changes(stored(judge, at(START + 2 * MINUTE, "long-crowded"))) == {}
@@ -96,14 +83,6 @@ def test_hysteresis_goes_on_from_what_was_stored_and_not_from_what_was_not() -> 
     stored(judge, breadth(START + 2 * MINUTE, 20))
     assert BREADTH not in changes(stored(judge, breadth(START + 3 * MINUTE, 18)))
     assert changes(stored(judge, breadth(START + 4 * MINUTE, 16)))[BREADTH] == "balanced"
-
-
-def test_a_clock_that_was_set_back_does_not_stop_the_signals() -> None:
-    judge = SignalJudge()
-    stored(judge, at(START + DAY))
-
-    assert stored(judge, at(START)) is not None
-    assert stored(judge, at(START + MINUTE)) is not None
 
 
 @pytest.mark.outcome(

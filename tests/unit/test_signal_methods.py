@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barograph.kit.timestamps import DAY, HOUR
+from barograph.kit.timestamps import HOUR
 from barograph.macro.evidence import NO_FIGURES
 from barograph.markets.evidence import MarketEvidence, TrailingRecord
 from barograph.markets.records import Perpetual
+from barograph.markets.regime import Label
 from barograph.signals.methods import (
     BREADTH,
-    BY_KEY,
     METHODS,
     POSITIONING,
     PRESSURE,
@@ -40,57 +40,30 @@ from support.evidence import (
     evidence,
     regime,
 )
-from support.markets import BTC, ETH, MARKET, PEPE, SOURCE, changed
+from support.markets import BTC, ETH, PEPE, SOURCE, changed
 
 THREE = Bands(("low", "middle", "high"), (10, 20), middle=1, margin=2)
 ALL_BANDS = (BREADTH, PRESSURE, POSITIONING, SPREAD, TREND, VOLATILITY)
 
 
 @pytest.mark.parametrize(
-    ("value", "previous", "label"),
+    ("bands", "previous", "labels"),
     [
-        (10, None, "low"),
-        (10.01, None, "middle"),
-        (19.99, None, "middle"),
-        (20, None, "high"),
-        (10.01, "middle", "middle"),
-        (10, "middle", "low"),
-        (12, "low", "low"),
-        (12.01, "low", "middle"),
-        (19.99, "middle", "middle"),
-        (20, "middle", "high"),
-        (18, "high", "high"),
-        (17.99, "high", "middle"),
-        (11, "high", "middle"),
-        (19, "low", "middle"),
-        (10, "high", "low"),
-        (20, "low", "high"),
-        (10.01, "unknown", "middle"),
-        (10, "a label of another version", "low"),
+        (THREE, None, {10: "low", 10.01: "middle", 19.99: "middle", 20: "high"}),
+        (THREE, "low", {12: "low", 12.01: "middle", 19: "middle", 20: "high"}),
+        (THREE, "middle", {10: "low", 10.01: "middle", 19.99: "middle", 20: "high"}),
+        (THREE, "high", {18: "high", 17.99: "middle", 11: "middle", 10: "low"}),
+        (THREE, "unknown", {10.01: "middle"}),
+        (THREE, "a label of another version", {10: "low"}),
+        (PRESSURE, "extreme", {97: "extreme", 96.99: "elevated"}),
+        (PRESSURE, "elevated", {99: "extreme", 88: "elevated", 87.99: "normal"}),
+        (PRESSURE, "quiet", {22: "quiet", 22.01: "normal"}),
     ],
 )
 def test_a_label_is_taken_at_its_edge_and_left_a_margin_inside_it(
-    value: float, previous: str | None, label: str
+    bands: Bands, previous: str | None, labels: dict[float, str]
 ) -> None:
-    assert THREE.label(value, previous) == label
-
-
-@pytest.mark.parametrize(
-    ("value", "previous", "label"),
-    [
-        (97, "extreme", "extreme"),
-        (96.99, "extreme", "elevated"),
-        (99, "elevated", "extreme"),
-        (88, "elevated", "elevated"),
-        (87.99, "elevated", "normal"),
-        (22, "quiet", "quiet"),
-        (22.01, "quiet", "normal"),
-    ],
-)
-def test_each_of_two_labels_on_one_side_has_its_own_edge(
-    value: float, previous: str, label: str
-) -> None:
-    assert PRESSURE.label(value, previous) == label
+    assert {value: bands.label(value, previous) for value in labels} == labels
 
 
 def mirrored(bands: Bands) -> Bands:
@@ -107,19 +80,14 @@ near_edges = st.one_of(st.floats(-200, 200), st.integers(-120, 120), st.integers
 
 
 @given(any_bands, near_edges, st.integers(-1, 3))
-def test_both_sides_of_the_usual_label_are_treated_alike(
-    bands: Bands, value: float, number: int
-) -> None:
+def test_both_sides_are_treated_alike(bands: Bands, value: float, number: int) -> None:
     previous = None if number < 0 else bands.labels[number % len(bands.labels)]
 
     assert mirrored(bands).label(-value, previous) == bands.label(value, previous)
 
 
 @given(
-    any_bands,
-    st.floats(-200, 200),
-    st.lists(st.floats(0, 0.999), max_size=20),
-    st.integers(0, 3),
+    any_bands, st.floats(-200, 200), st.lists(st.floats(0, 0.999), max_size=20), st.integers(0, 3)
 )
 def test_a_value_that_stays_within_the_margin_changes_its_label_once_at_most(
     bands: Bands, lowest: float, parts: list[float], number: int
@@ -132,9 +100,7 @@ def test_a_value_that_stays_within_the_margin_changes_its_label_once_at_most(
 
 
 @given(any_bands, near_edges, st.integers(0, 3))
-def test_what_was_said_before_holds_a_label_back_and_never_pushes_it_on(
-    bands: Bands, value: float, number: int
-) -> None:
+def test_the_last_label_only_holds_back(bands: Bands, value: float, number: int) -> None:
     before = number % len(bands.labels)
     wanted = bands.labels.index(bands.label(value, None))
 
@@ -149,58 +115,47 @@ def contracts(above: int, below: int, of: int) -> tuple[Perpetual, ...]:
     return tuple(changed(BTC, contract=str(n), funding_rate_pct=r) for n, r in enumerate(rates))
 
 
-def test_the_funding_regime_is_the_one_that_was_judged_with_its_rate() -> None:
-    seen = btc_funding_regime(evidence(regime=regime("long-crowded", 0.0312)), None)
-
-    assert seen == SignalResult("long-crowded", "+0.0312 % per 8 h")
-
-
-def test_a_funding_rate_of_zero_is_a_rate() -> None:
-    seen = btc_funding_regime(evidence(regime=regime(rate=0.0)), None)
-
-    assert seen == SignalResult("neutral", "+0.0000 % per 8 h")
-
-
-def test_without_a_funding_rate_the_regime_signal_is_unknown() -> None:
-    assert btc_funding_regime(evidence(regime=regime("unknown", None)), "neutral") == NOT_KNOWN
+@pytest.mark.parametrize(
+    ("label", "rate", "result"),
+    [
+        ("long-crowded", 0.0312, SignalResult("long-crowded", "+0.0312 % per 8 h")),
+        ("neutral", 0.0, SignalResult("neutral", "+0.0000 % per 8 h")),
+        ("unknown", None, NOT_KNOWN),
+    ],
+)
+def test_the_funding_regime_is_the_one_that_was_judged_with_its_rate(
+    label: Label, rate: float | None, result: SignalResult
+) -> None:
+    assert btc_funding_regime(evidence(regime=regime(label, rate)), "neutral") == result
 
 
 @pytest.mark.parametrize(
-    ("above", "below", "label"),
+    ("above", "below", "previous", "label"),
     [
-        (20, 0, "longs-pay"),
-        (19, 0, "balanced"),
-        (0, 20, "shorts-pay"),
-        (0, 19, "balanced"),
-        (50, 50, "balanced"),
-        (0, 0, "balanced"),
+        (20, 0, None, "longs-pay"),
+        (19, 0, None, "balanced"),
+        (17, 0, "longs-pay", "longs-pay"),
+        (16, 0, "longs-pay", "balanced"),
+        (0, 20, None, "shorts-pay"),
+        (0, 19, None, "balanced"),
+        (0, 17, "shorts-pay", "shorts-pay"),
+        (0, 16, "shorts-pay", "balanced"),
+        (50, 50, None, "balanced"),
+        (0, 0, None, "balanced"),
     ],
 )
-def test_breadth_is_the_share_above_less_the_share_below(
-    above: int, below: int, label: str
+def test_breadth_is_above_less_below(
+    above: int, below: int, previous: str | None, label: str
 ) -> None:
-    seen = funding_breadth(evidence(contracts(above, below, 100)), None)
-
-    assert seen.label == label
-    assert seen.value == (
-        f"{above} % of 100 contracts have high funding, {below} % clearly negative funding"
+    assert funding_breadth(evidence(contracts(above, below, 100)), previous) == SignalResult(
+        label, f"{above} % of 100 contracts have high funding, {below} % clearly negative funding"
     )
 
 
-def test_breadth_compares_rates_at_eight_hours() -> None:
+def test_breadth_compares_rates_at_eight_hours_and_is_unknown_without_any() -> None:
     hourly = changed(PEPE, funding_rate_pct=0.015 / 8, funding_interval_hours=1)
 
     assert funding_breadth(evidence((hourly,)), None).label == "longs-pay"
-
-
-def test_breadth_keeps_its_label_within_the_hysteresis() -> None:
-    assert funding_breadth(evidence(contracts(17, 0, 100)), "longs-pay").label == "longs-pay"
-    assert funding_breadth(evidence(contracts(16, 0, 100)), "longs-pay").label == "balanced"
-    assert funding_breadth(evidence(contracts(0, 17, 100)), "shorts-pay").label == "shorts-pay"
-    assert funding_breadth(evidence(contracts(0, 16, 100)), "shorts-pay").label == "balanced"
-
-
-def test_breadth_of_no_contract_is_unknown() -> None:
     assert funding_breadth(evidence(()), "balanced") == NOT_KNOWN
 
 
@@ -214,14 +169,8 @@ def pressed(total: float, **fields: Any) -> MarketEvidence:
 @pytest.mark.parametrize(
     ("total", "label"),
     [
-        (0, "quiet"),
-        (39.5, "quiet"),
-        (40, "normal"),
-        (179, "normal"),
-        (180, "elevated"),
-        (197, "elevated"),
-        (198, "extreme"),
-        (10**9, "extreme"),
+        *((0, "quiet"), (39.5, "quiet"), (40, "normal"), (179, "normal"), (180, "elevated")),
+        *((197, "elevated"), (198, "extreme"), (10**9, "extreme")),
     ],
 )
 def test_pressure_is_the_percentile_of_the_last_hour(total: float, label: str) -> None:
@@ -229,27 +178,25 @@ def test_pressure_is_the_percentile_of_the_last_hour(total: float, label: str) -
 
 
 def test_pressure_names_the_amount_and_the_percentile() -> None:
-    assert liquidation_pressure(pressed(2e6), None).value == (
-        "$2.00M in an hour, the highest of 200 hours"
-    )
+    said = [liquidation_pressure(pressed(total), None).value for total in (2e6, 0.0)]
+
+    assert said[0] == "$2.00M in an hour, the highest of 200 hours"
+    assert said[1].startswith("$0 in an hour, ")
 
 
-def test_pressure_of_an_hour_without_liquidations_is_known() -> None:
-    assert liquidation_pressure(pressed(0.0), None).value.startswith("$0 in an hour, ")
-
-
-def test_pressure_is_unknown_when_too_little_of_the_last_hour_was_watched() -> None:
-    assert liquidation_pressure(pressed(1.0, last_hour=closed(1.0, 95.0)), None) != NOT_KNOWN
-    assert liquidation_pressure(pressed(1.0, last_hour=closed(1.0, 94.99)), None) == NOT_KNOWN
-
-
-@pytest.mark.parametrize(("hours", "is_known"), [(0, False), (WEEK - 1, False), (WEEK, True)])
-def test_pressure_needs_seven_days_of_watched_hours(hours: int, is_known: bool) -> None:
-    watched = add_liquidations(TrailingRecord(), hours)
-    unwatched = add_liquidations(TrailingRecord(), WEEK, watched_pct=94.0)
-
-    assert (liquidation_pressure(pressed(1, trailing=watched), None).label != UNKNOWN) == is_known
-    assert liquidation_pressure(pressed(1, trailing=unwatched), None).label == UNKNOWN
+@pytest.mark.parametrize(
+    ("fields", "is_known"),
+    [
+        ({"last_hour": closed(1.0, 95.0)}, True),
+        ({"last_hour": closed(1.0, 94.99)}, False),
+        ({"trailing": add_liquidations(TrailingRecord(), WEEK)}, True),
+        ({"trailing": add_liquidations(TrailingRecord(), WEEK - 1)}, False),
+        ({"trailing": TrailingRecord()}, False),
+        ({"trailing": add_liquidations(TrailingRecord(), WEEK, watched_pct=94.0)}, False),
+    ],
+)
+def test_pressure_needs_seven_watched_days(fields: dict[str, Any], is_known: bool) -> None:
+    assert (liquidation_pressure(pressed(1, **fields), None).label != UNKNOWN) == is_known
 
 
 def positioned(share: float | None, hours: int = FORTNIGHT, base: str = "BTC") -> MarketEvidence:
@@ -258,19 +205,18 @@ def positioned(share: float | None, hours: int = FORTNIGHT, base: str = "BTC") -
     return evidence(trailing=trailing, long_account_pct={} if share is None else {base: share})
 
 
+WITHOUT_SHARES = add_hours(TrailingRecord(), FORTNIGHT + 99)
+
+
 @pytest.mark.parametrize(
     ("share", "label"),
     [(0.0, "short-extreme"), (50.0, "typical"), (90.0, "typical"), (99.5, "long-extreme")],
 )
 def test_long_accounts_are_compared_with_their_own_past(share: float, label: str) -> None:
     assert btc_long_accounts(positioned(share), None).label == label
-
-
-@pytest.mark.parametrize("hours", [FORTNIGHT, 400])
-def test_long_accounts_name_the_share_and_the_hours_that_it_was_compared_with(hours: int) -> None:
-    assert btc_long_accounts(positioned(99.5, hours), None).value == (
-        f"99.5 % of accounts, the highest of {hours} hours"
-    )
+    for hours in (FORTNIGHT, 400):
+        said = btc_long_accounts(positioned(99.5, hours), None).value
+        assert said == f"99.5 % of accounts, the highest of {hours} hours"
 
 
 @pytest.mark.parametrize(
@@ -280,19 +226,11 @@ def test_long_accounts_name_the_share_and_the_hours_that_it_was_compared_with(ho
         (positioned(None), False),
         (positioned(50.0, FORTNIGHT - 1), False),
         (positioned(50.0, base="ETH"), False),
+        (evidence(trailing=WITHOUT_SHARES, long_account_pct={"BTC": 50.0}), False),
     ],
 )
-def test_long_accounts_need_a_share_of_btc_and_fourteen_days(
-    seen: MarketEvidence, is_known: bool
-) -> None:
-    assert (btc_long_accounts(seen, None).label != UNKNOWN) == is_known
-
-
-def test_hours_without_a_share_are_no_history_of_shares() -> None:
-    trailing = add_hours(TrailingRecord(), FORTNIGHT + 99)
-
-    seen = evidence(trailing=trailing, long_account_pct={"BTC": 50.0})
-    assert btc_long_accounts(seen, "typical").label == UNKNOWN
+def test_long_accounts_need_fourteen_days_of_btc(seen: MarketEvidence, is_known: bool) -> None:
+    assert (btc_long_accounts(seen, "typical").label != UNKNOWN) == is_known
 
 
 def trended(coins: float, price: float = 100.0, before: float = 1_000.0) -> MarketEvidence:
@@ -311,12 +249,9 @@ def test_the_trend_of_open_interest_is_that_of_coins(coins: float, label: str) -
 
 
 @pytest.mark.parametrize(
-    ("passed", "value"),
-    [(0, "+0.0 %"), (HOUR // 2 - 1, "+0.0 %"), (HOUR // 2, "+100.0 %")],
+    ("passed", "value"), [(0, "+0.0 %"), (HOUR // 2 - 1, "+0.0 %"), (HOUR // 2, "+100.0 %")]
 )
-def test_a_trend_is_that_since_the_full_hour_nearest_to_24_hours_ago(
-    passed: int, value: str
-) -> None:
+def test_a_trend_starts_at_the_hour_nearest_to_a_day_ago(passed: int, value: str) -> None:
     trailing = add_hours(TrailingRecord(), 24, coins=lambda number: 500.0 if number else 1_000.0)
     bitcoin = changed(BTC, last_price=100.0, open_interest_usd=100_000.0)
 
@@ -343,16 +278,12 @@ def test_volatility_that_grew_all_the_time_is_turbulent_and_calm_when_it_shrank(
     hours = FORTNIGHT + 24
     growing = add_hours(TrailingRecord(), hours, price=swinging)
     shrinking = add_hours(TrailingRecord(), hours, price=lambda number: swinging(hours - number))
+    still = add_hours(TrailingRecord(), hours)
 
     turbulent = btc_realised_volatility(evidence(trailing=growing), None)
     assert turbulent.label == "turbulent"
     assert turbulent.value.endswith(f"% annualised, the highest of {FORTNIGHT} hours")
     assert btc_realised_volatility(evidence(trailing=shrinking), None).label == "calm"
-
-
-def test_volatility_of_a_price_that_stands_still_is_known() -> None:
-    still = add_hours(TrailingRecord(), FORTNIGHT + 24)
-
     assert btc_realised_volatility(evidence(trailing=still), None) == SignalResult(
         "normal", f"0 % annualised, percentile 50.0 of {FORTNIGHT} hours"
     )
@@ -396,24 +327,9 @@ def test_every_signal_is_judged_in_the_order_of_the_catalog_whatever_is_missing(
 
 
 def test_each_signal_continues_from_its_own_last_label() -> None:
-    seen = evidence(contracts(17, 0, 100))
+    last = {"funding-breadth": "longs-pay", "btc-funding-regime": "balanced"}
 
-    judged = judge_all(
-        seen, NO_FIGURES, {"funding-breadth": "longs-pay", "btc-funding-regime": "balanced"}
-    )
+    judged = judge_all(evidence(contracts(17, 0, 100)), NO_FIGURES, last)
 
-    labels = {each.key: each.label for each in judged.signals}
-    assert labels["funding-breadth"] == "longs-pay"
-    assert labels["btc-funding-regime"] == "neutral"
-
-
-def test_every_method_is_explained_and_its_key_is_unique() -> None:
-    assert len(BY_KEY) == len(METHODS)
-    assert all(len(text) > 40 for each in METHODS for text in each.explanation)
-
-
-def test_a_day_later_the_same_market_is_judged_the_same() -> None:
-    one = judge_all(evidence(MARKET), NO_FIGURES, {})
-    other = judge_all(evidence(MARKET, as_of=AT + DAY), NO_FIGURES, {})
-
-    assert [(e.label, e.value) for e in one.signals] == [(e.label, e.value) for e in other.signals]
+    labels = {signal.key: signal.label for signal in judged.signals}
+    assert (labels["funding-breadth"], labels["btc-funding-regime"]) == ("longs-pay", "neutral")

@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -79,9 +78,6 @@ class Shown:
     def document(self, now: int) -> Document:
         return self._reader.document(self._board, now)
 
-    def body(self, now: int) -> Any:
-        return json.loads(self.document(now).body)
-
     def close(self) -> None:
         asyncio.run(self._database.close())
 
@@ -108,46 +104,37 @@ def test_before_the_first_judgement_the_document_stays_the_same_on_every_worker(
 @pytest.mark.parametrize(
     ("age", "label"),
     [
-        (0, "label"),
-        (BOUND - 1, "label"),
-        (BOUND, "unknown"),
-        (DAY, "unknown"),
-        (-BOUND, "label"),
-        (-BOUND - 1, "unknown"),
+        *((0, "label"), (BOUND - 1, "label"), (BOUND, "unknown")),
+        *((-BOUND, "label"), (-BOUND - 1, "unknown")),
     ],
 )
-def test_signals_are_shown_until_they_reach_their_bound_in_both_directions(
-    shown: Shown, age: int, label: str
-) -> None:
-    shown.publishes(judged())
+def test_signals_are_shown_within_their_limit(shown: Shown, age: int, label: str) -> None:
+    shown.publishes(judged(keys=KEYS[::-1]))
     shown.reads_market(START + age)
 
     assert shown.labels(START + age) == dict.fromkeys(KEYS, label)
+    assert list(shown.labels(START + age)) == KEYS  # in the order of the catalog
 
 
 @pytest.mark.parametrize(
     ("age", "label"),
     [
-        (MARKET_BOUND - 1, "label"),
-        (MARKET_BOUND, "unknown"),
-        (-MARKET_BOUND, "label"),
-        (-MARKET_BOUND - 1, "unknown"),
+        *((MARKET_BOUND - 1, "label"), (MARKET_BOUND, "unknown")),
+        *((-MARKET_BOUND, "label"), (-MARKET_BOUND - 1, "unknown"), (None, "unknown")),
     ],
 )
-def test_signals_are_shown_until_the_market_reaches_its_bound_in_both_directions(
-    shown: Shown, age: int, label: str
-) -> None:
-    shown.publishes(judged())
+def test_market_signals_need_a_fresh_reading(shown: Shown, age: int | None, label: str) -> None:
+    shown.judges(judged())
+    if age is not None:
+        shown.reads_market(START)
 
-    assert shown.labels(START + age) == {
+    assert shown.labels(START + (age or 0)) == {
         **dict.fromkeys(MARKET_KEYS, label),
         **dict.fromkeys(MACRO_KEYS, "label"),
     }
 
 
-def test_while_the_market_is_stale_the_rest_is_shown_for_a_moment_or_up_to_its_own_bound(
-    shown: Shown,
-) -> None:
+def test_other_signals_are_shown_while_the_market_is_stale(shown: Shown) -> None:
     shown.publishes(judged())
 
     for now in (START + MARKET_BOUND, START + BOUND - UNKNOWN_MS):
@@ -159,9 +146,7 @@ def test_while_the_market_is_stale_the_rest_is_shown_for_a_moment_or_up_to_its_o
     assert shown.known(START + BOUND) == (None, START + BOUND + UNKNOWN_MS)
 
 
-def test_signals_of_daily_figures_that_were_judged_on_last_longer_than_those_of_the_market(
-    shown: Shown,
-) -> None:
+def test_signals_of_daily_figures_last_longer_than_market_signals(shown: Shown) -> None:
     shown.publishes(judged())
     later = START + BOUND
     carried = tuple(
@@ -178,18 +163,7 @@ def test_signals_of_daily_figures_that_were_judged_on_last_longer_than_those_of_
     assert shown.known(later)[1] == later + UNKNOWN_MS
 
 
-def test_without_any_reading_of_the_market_the_rest_is_shown(shown: Shown) -> None:
-    shown.judges(judged())
-
-    assert shown.labels(START) == {
-        **dict.fromkeys(MARKET_KEYS, "unknown"),
-        **dict.fromkeys(MACRO_KEYS, "label"),
-    }
-
-
-def test_what_is_fresh_is_known_until_the_first_bound_and_nothing_for_a_moment(
-    shown: Shown,
-) -> None:
+def test_fresh_signals_are_known_until_the_first_limit(shown: Shown) -> None:
     assert shown.known(START) == (None, START + UNKNOWN_MS)
     shown.publishes(judged())
     assert shown.known(START) == (judged(), START + MARKET_BOUND)
@@ -208,46 +182,19 @@ def test_each_signal_that_is_fresh_has_its_own_end(shown: Shown) -> None:
     assert shown.ends(START + MARKET_BOUND) == dict.fromkeys(MACRO_KEYS, START + BOUND)
 
 
-def test_signals_come_in_the_order_of_the_catalog(shown: Shown) -> None:
-    shown.publishes(judged(keys=KEYS[::-1]))
-
-    assert list(shown.labels(START)) == KEYS
-
-
-def test_a_document_may_be_given_exactly_until_the_signals_reach_their_bound(shown: Shown) -> None:
-    shown.publishes(judged())
-    now = START + BOUND - 10_000
-    shown.reads_market(now)
+@pytest.mark.parametrize("limit", ["signals", "market", "nothing known"])
+def test_a_document_may_be_given_exactly_until_its_first_bound(shown: Shown, limit: str) -> None:
+    now, until = START + 7, START + 7 + UNKNOWN_MS
+    if limit != "nothing known":
+        shown.publishes(judged())
+        until = START + MARKET_BOUND
+    if limit == "signals":
+        now, until = START + BOUND - 10_000, START + BOUND
+        shown.reads_market(now)
 
     document = shown.document(now)
 
-    assert (document.since, document.until) == (now, START + BOUND)
-    assert shown.document(START + BOUND - 1) is document
-    assert shown.document(START + BOUND) is not document
-
-
-def test_a_document_may_be_given_exactly_until_the_market_reaches_its_bound(shown: Shown) -> None:
-    shown.publishes(judged())
-
-    document = shown.document(START + 7)
-
-    assert (document.since, document.until) == (START + 7, START + MARKET_BOUND)
-    assert shown.document(START + MARKET_BOUND - 1) is document
-    assert shown.body(START + MARKET_BOUND)["signals"][0]["label"] == "unknown"
-
-
-def test_an_unknown_document_is_looked_at_again_soon(shown: Shown) -> None:
-    document = shown.document(START)
-
-    assert document.until == START + UNKNOWN_MS
-    assert shown.document(START + UNKNOWN_MS - 1) is document
-    assert shown.document(START + UNKNOWN_MS) is not document
-
-
-def test_a_clock_that_was_set_back_gets_a_document_of_its_own(shown: Shown) -> None:
-    shown.publishes(judged())
-    shown.document(START + 20_000)
-
-    document = shown.document(START)
-
-    assert document.since == START
+    assert (document.since, document.until) == (now, until)
+    assert shown.document(until - 1) is document
+    assert json.loads(shown.document(until).body)["signals"][0]["label"] == "unknown"
+    assert shown.document(START).since == START  # after the clock was set back

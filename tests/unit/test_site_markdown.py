@@ -40,6 +40,7 @@ def is_harmless(html: str) -> bool:
 
 def test_ordinary_markdown_becomes_ordinary_html() -> None:
     text = "# A\n\nSome *text* & [more](https://example.com/?a=1&b=2).\n\n## B\n\n- one\n- `two`\n"
+    assert "<td>1</td>" in render_markdown("| a |\n|---|\n| 1 |\n")
 
     assert render_markdown(text) == (
         '<h2>A</h2>\n<p>Some <em>text</em> &amp; <a href="https://example.com/?a=1&amp;b=2">more'
@@ -47,34 +48,18 @@ def test_ordinary_markdown_becomes_ordinary_html() -> None:
     )
 
 
-def test_tables_are_understood() -> None:
-    assert "<td>1</td>" in render_markdown("| a |\n|---|\n| 1 |\n")
-
-
 @pytest.mark.parametrize(
     "text",
     [
-        "<script>alert(1)</script>",
-        "a <img src=x onerror=alert(1)> b",
-        "<svg/onload=alert(1)>",
-        "<!-- --><iframe src=//evil.example></iframe>",
-        "[a](javascript:alert(1))",
-        "[a](JaVaScRiPt:alert(1))",
-        "[a](java&#115;cript:alert(1))",
-        "[a](\tjavascript:alert(1))",
-        "[a](data:text/html;base64,PHNjcmlwdD4=)",
-        "[a](vbscript:x)",
-        "[a](file:///etc/passwd)",
-        "[a](//evil.example)",
-        "[a](/keys/token)",
-        "<javascript:alert(1)>",
-        "[a]: javascript:alert(1)\n\n[a]",
-        "![a](https://evil.example/pixel.png)",
+        *("<script>alert(1)</script>", "a <img src=x onerror=alert(1)> b", "<svg/onload=alert(1)>"),
+        *("<!-- --><iframe src=//evil.example></iframe>", "`<script>`", "&lt;script&gt;"),
+        *("[a](javascript:alert(1))", "[a](JaVaScRiPt:alert(1))", "[a](java&#115;cript:alert(1))"),
+        *("[a](\tjavascript:alert(1))", "[a](data:text/html;base64,PHNjcmlwdD4=)"),
+        *("[a](vbscript:x)", "[a](file:///etc/passwd)", "[a](//evil.example)", "[a](/keys/token)"),
+        *("<javascript:alert(1)>", "[a]: javascript:alert(1)\n\n[a]"),
+        *("![a](https://evil.example/pixel.png)", '[a](https://example.com/"onclick="alert(1))'),
         '[a](https://example.com "\\" onclick=\\"alert(1)")',
-        '[a](https://example.com/"onclick="alert(1))',
         '```"><script>alert(1)</script>\ncode\n```',
-        "`<script>`",
-        "&lt;script&gt;",
     ],
 )
 def test_active_content_in_markdown_is_not_rendered(text: str) -> None:

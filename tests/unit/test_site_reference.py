@@ -14,29 +14,23 @@ from barograph.markets.regime import next_regime
 from barograph.site.developers import problems, reference
 from barograph.site.developers.interface import groups, marked, pretty
 from barograph.site.developers.reference import RELEASES
-from barograph.site.templating import Terms, price_usd
-from barograph.stances.documents import STANCE_PATHS
+from barograph.site.templating import price_usd
 
 CHANGELOG = Path(__file__).parents[2] / "CHANGELOG.md"
 
 
-def test_the_allowances_of_the_contract_are_in_the_table() -> None:
+def test_the_allowances_of_the_contract_are_in_the_table_with_examples_of_a_refusal() -> None:
     rows = {requests: limit for requests, limit, _ in reference.limits()}
-
     assert rows["/api/v1/signals without a key"] == "120 per hour"
     assert rows["/api/v1/signals with a personal key"] == "1,000 per hour"
     assert rows["MCP tool calls"] == "300 per minute"
     assert rows["E-mails with a key link"] == "3 per day"
     assert (ANONYMOUS.requests, PERSONAL.requests) == (120, 1_000)
 
-
-def test_the_examples_of_fields_are_those_of_a_refusal() -> None:
     examples = {name: example for name, example, _ in reference.fields()}
-
     assert examples["RateLimit-Policy"] == '"anon";q=120;w=3600'
     assert examples["RateLimit"] == '"anon";r=0;t=120'
-    assert examples["Retry-After"] == "120"
-    assert examples["X-RateLimit-Remaining"] == "0"
+    assert (examples["Retry-After"], examples["X-RateLimit-Remaining"]) == ("120", "0")
 
 
 def test_each_band_holds_the_rates_that_the_regime_calls_so() -> None:
@@ -96,14 +90,9 @@ def test_the_releases_are_those_of_the_changelog() -> None:
 @pytest.mark.parametrize(
     ("price", "shown"),
     [
-        (0, "0 USD"),
-        (29, "29 USD"),
-        (44.5, "44.50 USD"),
-        (1200, "1,200 USD"),
-        (Decimal("29.50"), "29.50 USD"),
-        (Decimal("100.00"), "100 USD"),
-        (Decimal("0.0050"), "0.005 USD"),
-        (Decimal("1E+3"), "1,000 USD"),
+        *((0, "0 USD"), (29, "29 USD"), (44.5, "44.50 USD"), (1200, "1,200 USD")),
+        *((Decimal("29.50"), "29.50 USD"), (Decimal("100.00"), "100 USD")),
+        *((Decimal("0.0050"), "0.005 USD"), (Decimal("1E+3"), "1,000 USD")),
         (Decimal("0.0000001"), "0.0000001 USD"),
     ],
 )
@@ -111,29 +100,33 @@ def test_a_price_is_shown_with_every_digit_it_has(price: float | Decimal, shown:
     assert price_usd(price) == shown
 
 
-def test_everything_that_is_paid_for_by_x402_is_named_with_its_price() -> None:
-    terms = Terms(Decimal(100), 7, Decimal("0.0050"), takes_payments=True)
-
-    feed, *stances = reference.sales(terms)
-
-    assert feed == ("Feed for 7 days", "/api/x402/feed", Decimal(100))
-    assert [sale.path for sale in stances] == list(STANCE_PATHS.values())
-    assert {sale.price for sale in stances} == {Decimal("0.005")}
-    assert reference.sales(terms._replace(takes_payments=False)) == []
-
-
-def test_texts_of_the_description_keep_their_code_and_nothing_else() -> None:
+def test_texts_of_the_description_keep_their_code_and_a_long_answer_is_cut() -> None:
     assert marked("a `<b>` & `c`") == Markup("a <code>&lt;b&gt;</code> &amp; <code>c</code>")
     assert marked("`x` first") == Markup("<code>x</code> first")
-    assert marked("") == Markup("")
-
-
-def test_a_long_answer_is_cut() -> None:
     assert pretty(b'{"a":[]}') == '{\n  "a": []\n}'
-    assert pretty(b"[%s]" % b",".join([b"0"] * 500)).splitlines()[-1] == "…"
-    assert len(pretty(b"[%s]" % b",".join([b"0"] * 500)).splitlines()) == 61
+    lines = pretty(b"[%s]" % b",".join([b"0"] * 500)).splitlines()
+    assert (len(lines), lines[-1]) == (61, "…")
 
 
+def parameter(name: str, place: str = "query", **schema: object) -> dict[str, object]:
+    required = {"required": True} if place == "path" else {}
+    return {"name": name, "in": place, "description": "Which.", "schema": schema, **required}
+
+
+OPERATION = {
+    "tags": ["one"],
+    "operationId": "getA",
+    "summary": "A",
+    "description": "About A.",
+    "security": [{"token": []}, {"proof": []}],
+    "parameters": [
+        {"$ref": "#/components/parameters/If-None-Match"},
+        parameter("kind", "path", type="string", enum=["x", "y"]),
+        parameter("size", type="integer", minimum=0, maximum=9, default=0) | {"example": 0},
+        parameter("name", type="string", minLength=1, pattern="^a+$"),
+    ],
+    "responses": {"405": {"description": "No."}, "200": {"description": "Yes."}},
+}
 DESCRIBED = {
     "tags": [{"name": "one", "description": "The `first`."}],
     "components": {
@@ -143,41 +136,7 @@ DESCRIBED = {
             "proof": {"type": "apiKey", "in": "header", "name": "PAYMENT-SIGNATURE"},
         },
     },
-    "paths": {
-        "/a/{kind}": {
-            "get": {
-                "tags": ["one"],
-                "operationId": "getA",
-                "summary": "A",
-                "description": "About A.",
-                "security": [{"token": []}, {"proof": []}],
-                "parameters": [
-                    {"$ref": "#/components/parameters/If-None-Match"},
-                    {
-                        "name": "kind",
-                        "in": "path",
-                        "required": True,
-                        "description": "Which.",
-                        "schema": {"type": "string", "enum": ["x", "y"]},
-                    },
-                    {
-                        "name": "size",
-                        "in": "query",
-                        "description": "How many.",
-                        "schema": {"type": "integer", "minimum": 0, "maximum": 9, "default": 0},
-                        "example": 0,
-                    },
-                    {
-                        "name": "name",
-                        "in": "query",
-                        "description": "Of whom.",
-                        "schema": {"type": "string", "minLength": 1, "pattern": "^a+$"},
-                    },
-                ],
-                "responses": {"405": {"description": "No."}, "200": {"description": "Yes."}},
-            }
-        }
-    },
+    "paths": {"/a/{kind}": {"get": OPERATION}},
 }
 
 

@@ -41,9 +41,7 @@ def seen(record: SpreadRecord, **rates: float) -> MarketEvidence:
 @pytest.mark.parametrize(
     ("binance", "label"), [(0.01, "narrow"), (0.2, "typical"), (0.31, "wide"), (-0.31, "wide")]
 )
-def test_the_spread_is_judged_by_its_percentile_at_the_same_venues(
-    binance: float, label: str
-) -> None:
+def test_a_spread_is_judged_by_its_percentile(binance: float, label: str) -> None:
     found = cross_venue_funding(seen(recorded(FORTNIGHT), bybit=0.0, binance=binance), None)
 
     assert found.label == label

@@ -43,10 +43,6 @@ def levels(settlements: list[SettledFunding]) -> dict[str, Any]:
     return judged(settlements).leg.levels
 
 
-def label(*rates: float) -> str:
-    return judged(settled(*rates)).leg.decision.label
-
-
 def test_a_leg_is_the_interval_from_a_settlement_to_the_next() -> None:
     proposed = judged(settled(0.01))
 
@@ -80,46 +76,39 @@ def test_a_leg_is_as_long_as_the_contracts_own_interval() -> None:
     assert proposed.leg.levels["fundingRatePct8h"] == 0.008
 
 
+@pytest.mark.parametrize("passed", [-DAY, -1, 8 * HOUR, 8 * HOUR + GRACE, 30 * DAY])
+def test_nothing_is_judged_outside_the_interval(passed: int) -> None:
+    for settlements in (settled(0.01), []):
+        assert propose(settlements, "test venue", AT + passed, GRACE, "bybit") is None
+    for now in (AT, AT + 4 * HOUR, AT + 8 * HOUR - 1):
+        assert judged(settled(0.01), now).expires_at > now
+
+
+RISEN = {"score": 99.44, "score24hAgo": 50.0, "delta24h": 49.44}
+FALLEN = {"score": 50.0, "score24hAgo": 48.33, "delta24h": 1.67}
+
+
 @pytest.mark.parametrize(
-    "now",
-    [AT - 1, AT - DAY, AT + 8 * HOUR, AT + 8 * HOUR + GRACE, AT + 30 * DAY],
-    ids=lambda now: str(now - AT),
+    ("rates", "scores", "confidence"),
+    [
+        ([0.0], {}, "low"),
+        ([0.0] * 89, {}, "low"),
+        ([float(rate) for rate in range(90)], {"score": 99.44}, "medium"),
+        ([*[0.0] * 92, 0.01], RISEN, "high"),
+        ([-0.01] * 93, {"score": 50.0, "score24hAgo": 50.0, "delta24h": 0.0}, "high"),
+        ([*[9.0] * 30, *[0.0] * 90], FALLEN, "high"),
+    ],
+    ids=["one", "too few", "90", "93", "a difference of zero is known", "older ones don't count"],
 )
-def test_nothing_is_judged_outside_the_interval(now: int) -> None:
-    assert propose(settled(0.01), "test venue", now, GRACE, "bybit") is None
-    assert propose([], "test venue", now, GRACE, "bybit") is None
+def test_scores_need_ninety_settlements_and_those_of_the_day_before_three_more(
+    rates: list[float], scores: dict[str, float], confidence: str
+) -> None:
+    leg = judged(settled(*rates)).leg
 
-
-@pytest.mark.parametrize("now", [AT, AT + 4 * HOUR, AT + 8 * HOUR - 1])
-def test_a_stance_is_never_issued_expired(now: int) -> None:
-    assert judged(settled(0.01), now).expires_at > now
-
-
-def test_the_score_is_absent_while_there_are_too_few_settlements() -> None:
-    assert levels(settled(*[0.0] * 89)) == {"fundingRatePct8h": 0.0}
-
-
-def test_ninety_settlements_give_a_score_but_not_yet_the_one_of_the_day_before() -> None:
-    found = levels(settled(*range(90)))
-
-    assert found["score"] == pytest.approx(100 * 89.5 / 90, abs=0.005)
-    assert "score24hAgo" not in found
-    assert "delta24h" not in found
-
-
-def test_ninety_three_settlements_give_both_scores_and_their_difference() -> None:
-    found = levels(settled(*[0.0] * 92, 0.01))
-
-    assert found == {
-        "fundingRatePct8h": 0.01,
-        "score": 99.44,
-        "score24hAgo": 50.0,
-        "delta24h": 49.44,
-    }
-
-
-def test_a_difference_of_zero_is_known_and_is_not_absent() -> None:
-    assert levels(settled(*[-0.01] * 93))["delta24h"] == 0
+    assert leg.levels == {"fundingRatePct8h": rates[-1], **scores}
+    assert leg.evidence.inputs["levels"] == scores
+    assert leg.evidence.inputs["settlements_compared"] == min(len(rates), 90)
+    assert leg.decision.confidence == confidence
 
 
 def test_the_day_before_is_only_known_by_the_settlement_exactly_then() -> None:
@@ -130,37 +119,20 @@ def test_the_day_before_is_only_known_by_the_settlement_exactly_then() -> None:
     assert set(levels(without)) == {"fundingRatePct8h", "score"}
 
 
-def test_older_settlements_than_the_window_do_not_count() -> None:
-    assert levels(settled(*[9.0] * 30, *[0.0] * 90))["score"] == 50.0
+CROWDS: dict[str, list[tuple[float, ...]]] = {
+    "neutral": [(0.01, 0.01), (0.0, 0.0), (0.03, 0.0299), (0.0299, 0.03), (0.0, -0.0049), (0.05,)],
+    "cautious": [(0.03, 0.03)],
+    "constructive": [(0.0, -0.005), (-0.0299, -0.03), (0.03, -0.03), (-0.05,)],
+    "stand-aside": [(-0.03, -0.03)],
+}
 
 
-@pytest.mark.parametrize(
-    ("rates", "expected"),
-    [
-        ((0.01, 0.01), "neutral"),
-        ((0.0, 0.0), "neutral"),
-        ((0.03, 0.03), "cautious"),
-        ((0.03, 0.0299), "neutral"),
-        ((0.0299, 0.03), "neutral"),
-        ((0.0, -0.005), "constructive"),
-        ((0.0, -0.0049), "neutral"),
-        ((-0.03, -0.03), "stand-aside"),
-        ((-0.0299, -0.03), "constructive"),
-        ((0.03, -0.03), "constructive"),
-    ],
-)
-def test_a_crowd_counts_once_it_has_paid_twice_in_a_row(
-    rates: tuple[float, ...], expected: str
-) -> None:
-    assert label(*rates) == expected
-
-
-@pytest.mark.parametrize("rate", [0.05, -0.05])
-def test_one_settlement_is_not_two_in_a_row(rate: float) -> None:
-    decision = judged(settled(rate)).leg.decision
-
-    assert decision.label in {"neutral", "constructive"}
-    assert "heavily" not in decision.rationale
+@pytest.mark.parametrize("expected", CROWDS)
+def test_a_crowd_counts_once_it_has_paid_twice_in_a_row(expected: str) -> None:
+    for rates in CROWDS[expected]:
+        decision = judged(settled(*rates)).leg.decision
+        assert decision.label == expected, rates
+        assert len(rates) > 1 or "heavily" not in decision.rationale
 
 
 def test_settlements_with_one_missing_between_are_not_in_a_row() -> None:
@@ -181,10 +153,6 @@ def test_a_rate_that_is_not_known_leaves_the_scores_of_others_as_they_are() -> N
     assert judged(without).leg.evidence.digest == judged(known).leg.evidence.digest
 
 
-def test_while_the_newest_rate_is_not_known_nothing_is_judged() -> None:
-    assert propose(settled(*[0.01] * 95)[:-1], "test venue", START, GRACE, "bybit") is None
-
-
 def test_a_report_that_confirms_a_reading_is_no_new_evidence() -> None:
     read = settled(*[0.01] * 95, is_reported=False)
     reported = [*settled(*[0.01] * 94, until=AT - 8 * HOUR), read[-1]]
@@ -195,39 +163,18 @@ def test_a_report_that_confirms_a_reading_is_no_new_evidence() -> None:
     assert "reported 89 of the 90 rates" in by_report.decision.rationale
 
 
-@pytest.mark.parametrize(
-    ("count", "confidence"), [(1, "low"), (89, "low"), (90, "medium"), (93, "high")]
-)
-def test_confidence_says_how_much_could_be_compared(count: int, confidence: str) -> None:
-    assert judged(settled(*[0.01] * count)).leg.decision.confidence == confidence
-
-
-def test_the_retained_input_holds_the_levels_that_are_known_and_no_others() -> None:
-    whole = judged(settled(*[0.0] * 93)).leg.evidence.inputs
-    short = judged(settled(*[0.0] * 10)).leg.evidence.inputs
-
-    assert whole["levels"] == {"score": 50.0, "score24hAgo": 50.0, "delta24h": 0.0}
-    assert short["levels"] == {}
-    assert short["settlements_compared"] == 10
-
-
-def test_the_same_settlements_are_the_same_evidence_whenever_they_are_judged() -> None:
-    known = settled(*[0.01] * 95)
+def test_the_same_settlements_are_the_same_evidence_until_a_rate_is_corrected() -> None:
+    known, corrected = settled(*[0.01] * 95), settled(*[0.01] * 94, 0.02)
 
     assert judged(known, START).leg == judged(known, START + HOUR).leg
-
-
-def test_a_rate_that_was_corrected_is_other_evidence() -> None:
-    before, after = settled(0.01, 0.01), settled(0.01, 0.02)
-
-    assert judged(before).leg.evidence.digest != judged(after).leg.evidence.digest
+    assert judged(known).leg.evidence.digest != judged(corrected).leg.evidence.digest
 
 
 @given(
     rates=st.lists(st.floats(-3, 3, allow_nan=False), min_size=1, max_size=120),
     hours=st.sampled_from([1.0, 2.0, 4.0, 8.0]),
 )
-def test_any_rates_give_a_stance_that_can_be_recorded(rates: list[float], hours: float) -> None:
+def test_any_rates_can_be_recorded(rates: list[float], hours: float) -> None:
     proposed = judged(settled(*rates, hours=hours), now=AT)
     found, score = proposed.leg.levels, proposed.leg.levels.get("score")
 

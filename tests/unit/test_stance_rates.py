@@ -63,14 +63,18 @@ def without(series: Series, name: str, *days: str) -> Series:
     return series | {name: [each for each in series[name] if each.day not in days]}
 
 
-def judged(
+def asked(
     series: Mapping[str, Sequence[RecordedFigure]],
     *,
     now: int = START,
     today: date = FRIDAY,
     was_inverted: bool = False,
-) -> Proposal:
-    proposed = propose(series, now, today, GRACE, was_inverted=was_inverted)
+) -> Proposal | str:
+    return propose(series, now, today, GRACE, was_inverted=was_inverted)
+
+
+def judged(series: Mapping[str, Sequence[RecordedFigure]], **given_arguments: Any) -> Proposal:
+    proposed = asked(series, **given_arguments)
     assert isinstance(proposed, Proposal), proposed
     return proposed
 
@@ -121,9 +125,12 @@ def test_a_day_that_not_all_yields_have_is_not_judged_yet() -> None:
 @pytest.mark.parametrize("name", [US3M, US2Y, US10Y])
 def test_without_one_of_the_yields_there_is_no_stance(name: str) -> None:
     for series in (flat() | {name: []}, {key: flat()[key] for key in flat() if key != name}):
-        assert propose(series, START, FRIDAY, GRACE, was_inverted=False) == (
-            "no day has all three yields"
-        )
+        assert asked(series) == "no day has all three yields"
+
+
+def test_twenty_earlier_days_are_needed() -> None:
+    assert asked(flat(DAYS[-20:])) == "fewer than 20 earlier days are known"
+    assert levels(flat(DAYS[-21:]))["us10yChange20d"] == 0
 
 
 @pytest.mark.parametrize("name", [SOFR, EFFR, EFFR_LOW, EFFR_HIGH])
@@ -136,54 +143,27 @@ def test_without_one_of_the_overnight_rates_its_level_is_absent(name: str) -> No
     assert found.decision.confidence == ("high" if name == SOFR else "medium")
 
 
-def test_twenty_earlier_days_are_needed() -> None:
-    reason = propose(flat(DAYS[-20:]), START, FRIDAY, GRACE, was_inverted=False)
-
-    assert reason == "fewer than 20 earlier days are known"
-    assert levels(flat(DAYS[-21:]))["us10yChange20d"] == 0
-
-
-@pytest.mark.parametrize(
-    ("today", "now"),
-    [
-        (date(2026, 11, 10), START + 4 * DAY),
-        (date(2026, 11, 13), START + 7 * DAY),
-        (date(2026, 11, 5), START - DAY),
-        (date(2027, 11, 5), START + 364 * DAY),
-    ],
-)
-def test_without_fresh_yields_there_is_no_stance_and_the_reason_names_their_day(
-    today: date, now: int
-) -> None:
-    reason = propose(flat(), now, today, GRACE, was_inverted=False)
+@pytest.mark.parametrize("days", [-1, 4, 7, 364])
+def test_without_fresh_yields_there_is_no_stance_and_the_reason_names_their_day(days: int) -> None:
+    reason = asked(flat(), now=START + days * DAY, today=FRIDAY + timedelta(days=days))
 
     assert reason == "the newest yields are from 2026-11-06"
 
 
 @pytest.mark.parametrize("days", [0, 1, 2, 3])
 def test_a_weekend_does_not_silence_fridays_rates(days: int) -> None:
-    today = FRIDAY + timedelta(days=days)
-    proposed = judged(flat(), now=START + days * DAY, today=today)
+    proposed = judged(flat(), now=START + days * DAY, today=FRIDAY + timedelta(days=days))
 
     assert proposed.leg == judged(flat()).leg
     assert proposed.expires_at > START + days * DAY
 
 
-@pytest.mark.parametrize(
-    ("slope", "was_inverted", "expected"),
-    [
-        (-0.05, False, True),
-        (-0.0499, False, False),
-        (0.0, False, False),
-        (0.0499, True, True),
-        (0.05, True, False),
-        (-0.0499, True, True),
-    ],
-)
-def test_inversion_is_entered_and_left_five_points_beyond_zero(
-    slope: float, was_inverted: bool, expected: bool
-) -> None:
-    assert is_inverted(slope, was_inverted=was_inverted) is expected
+def test_inversion_is_entered_and_left_five_points_beyond_zero() -> None:
+    entered = [is_inverted(slope, was_inverted=False) for slope in (-0.05, -0.0499, 0.0)]
+    left = [is_inverted(slope, was_inverted=True) for slope in (0.05, 0.0499, -0.0499)]
+
+    assert entered == [True, False, False]
+    assert left == [False, True, True]
 
 
 @given(slopes=st.lists(st.floats(-0.2, 0.2), max_size=40))
@@ -195,25 +175,14 @@ def test_inversion_does_not_flap_within_the_dead_zone(slopes: list[float]) -> No
             assert inverted == before
 
 
-@pytest.mark.parametrize(
-    ("change10y", "change_slope", "expected"),
-    [
-        (0.0, 0.0, "consolidation"),
-        (0.0499, -0.0499, "consolidation"),
-        (0.05, 0.05, "bear steepening"),
-        (0.05, -0.05, "bear flattening"),
-        (-0.05, 0.05, "bull steepening"),
-        (-0.05, -0.05, "bull flattening"),
-        (0.001, 0.3, "steepening"),
-        (-0.001, -0.3, "flattening"),
-        (0.3, 0.0, "bear"),
-        (-0.3, 0.0, "bull"),
-    ],
-)
-def test_a_change_within_the_dead_zone_has_no_direction(
-    change10y: float, change_slope: float, expected: str
-) -> None:
-    assert curve_move(change10y, change_slope) == expected
+def test_a_change_within_the_dead_zone_has_no_direction() -> None:
+    assert curve_move(0.0, 0.0) == curve_move(0.0499, -0.0499) == "consolidation"
+    assert curve_move(0.05, 0.05) == "bear steepening"
+    assert curve_move(0.05, -0.05) == "bear flattening"
+    assert curve_move(-0.05, 0.05) == "bull steepening"
+    assert curve_move(-0.05, -0.05) == "bull flattening"
+    assert (curve_move(0.001, 0.3), curve_move(-0.001, -0.3)) == ("steepening", "flattening")
+    assert (curve_move(0.3, 0.0), curve_move(-0.3, 0.0)) == ("bear", "bull")
 
 
 @pytest.mark.parametrize(
@@ -244,21 +213,18 @@ def test_a_rate_outside_its_range_is_told_as_it_is(effr: float, place: float) ->
     assert levels(flat(effr=effr))["effrPlaceInRange"] == place
 
 
-def test_a_range_without_width_has_no_places() -> None:
-    assert "effrPlaceInRange" not in levels(flat(**{"effr-low": 4.0}))
-
-
-def test_a_rate_is_placed_only_in_the_range_of_its_own_day() -> None:
+def test_a_rate_is_placed_only_in_a_range_of_its_own_day_that_has_a_width() -> None:
     series = without(flat(), EFFR_LOW, DAYS[-1])
 
     assert "effrPlaceInRange" not in levels(series)
     assert levels(series)["effr"] == 3.88
+    assert "effrPlaceInRange" not in levels(flat(**{"effr-low": 4.0}))
 
 
 def test_a_zero_rate_is_a_level_and_not_an_absent_one() -> None:
-    found = levels(flat(**{US3M: 0.0, US2Y: 0.0, US10Y: 0.0, SOFR: 0.0, EFFR: 0.0}))
+    zeros = dict.fromkeys((US3M, US2Y, US10Y, SOFR, EFFR), 0.0)
 
-    assert [found[name] for name in (US3M, US2Y, US10Y, SOFR, EFFR)] == [0.0] * 5
+    assert levels(flat(**zeros)).items() >= zeros.items()
 
 
 def test_overnight_rates_of_the_same_day_arriving_later_are_other_evidence_of_the_leg() -> None:
@@ -272,30 +238,30 @@ def test_overnight_rates_of_the_same_day_arriving_later_are_other_evidence_of_th
     assert late.leg.evidence.observed_at == iso_timestamp(START + HOUR)
 
 
-def test_an_overnight_rate_that_is_long_gone_is_not_carried_on() -> None:
-    recent = without(flat(), SOFR, *DAYS[-2:])
-    gone = without(flat(), SOFR, *DAYS[-3:])
-
-    assert "sofr" in levels(recent)
-    assert "sofr" not in levels(gone)
-
-
-def test_overnight_rates_of_later_days_do_not_change_an_earlier_leg() -> None:
+def test_an_overnight_rate_counts_for_two_days_and_for_none_before_it() -> None:
+    assert "sofr" in levels(without(flat(), SOFR, *DAYS[-2:]))
+    assert "sofr" not in levels(without(flat(), SOFR, *DAYS[-3:]))
     earlier = {name: points[:-1] for name, points in flat().items()}
-    with_later = earlier | {SOFR: flat(sofr=9.9)[SOFR][-1:]}
-
     assert judged(earlier | {SOFR: flat()[SOFR]}).leg == judged(earlier).leg
-    assert "sofr" not in levels(with_later)
+    assert "sofr" not in levels(earlier | {SOFR: flat(sofr=9.9)[SOFR][-1:]})
 
 
 @pytest.mark.parametrize("name", [US3M, US10Y])
 @pytest.mark.parametrize("place", [-1, -21])
 def test_a_revised_yield_that_a_level_rests_on_is_other_evidence(name: str, place: int) -> None:
-    before = judged(flat())
     after = judged(with_value(flat(), name, DAYS[place], 5.0, revision=2, at=START + HOUR))
 
-    assert before.leg.evidence.digest != after.leg.evidence.digest
+    assert judged(flat()).leg.evidence.digest != after.leg.evidence.digest
     assert after.leg.evidence.observed_at == iso_timestamp(START + HOUR)
+
+
+def test_evidence_has_what_a_level_rests_on_and_nothing_else() -> None:
+    for name in (SOFR, EFFR, US10Y):
+        revised = with_value(flat(), name, DAYS[-10], 9.0, revision=2)
+        assert judged(revised).leg == judged(flat()).leg
+    before, after = judged(flat()).leg.evidence, judged(flat(), was_inverted=True).leg.evidence
+    assert before.inputs["was_inverted"] is False
+    assert before.digest != after.digest
 
 
 @given(
@@ -304,27 +270,11 @@ def test_a_revised_yield_that_a_level_rests_on_is_other_evidence(name: str, plac
     revised=st.sampled_from(DAYS),
     of=st.sampled_from([US3M, US2Y, US10Y]),
 )
-def test_whatever_changes_the_levels_changes_the_evidence(
-    name: str, hole: str, revised: str, of: str
-) -> None:
+def test_levels_change_with_evidence_only(name: str, hole: str, revised: str, of: str) -> None:
     holed = without(flat(), name, hole)
     before, after = judged(holed).leg, judged(with_value(holed, of, revised, 9.0, revision=2)).leg
 
     assert (before.levels == after.levels) or before.evidence.digest != after.evidence.digest
-
-
-@pytest.mark.parametrize("name", [SOFR, EFFR, US10Y])
-def test_a_revision_that_no_level_rests_on_changes_nothing(name: str) -> None:
-    revised = with_value(flat(), name, DAYS[-10], 9.0, revision=2)
-
-    assert judged(revised).leg == judged(flat()).leg
-
-
-def test_what_it_was_judged_from_is_part_of_the_evidence() -> None:
-    before, after = judged(flat()), judged(flat(), was_inverted=True)
-
-    assert before.leg.evidence.inputs["was_inverted"] is False
-    assert before.leg.evidence.digest != after.leg.evidence.digest
 
 
 @given(
@@ -333,9 +283,7 @@ def test_what_it_was_judged_from_is_part_of_the_evidence() -> None:
     ),
     was_inverted=st.booleans(),
 )
-def test_any_rates_give_a_stance_that_can_be_recorded(
-    values: dict[str, float], was_inverted: bool
-) -> None:
+def test_any_rates_can_be_recorded(values: dict[str, float], was_inverted: bool) -> None:
     leg = judged(flat(**values), was_inverted=was_inverted).leg
 
     assert canonical(leg_document(leg))

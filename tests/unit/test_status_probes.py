@@ -74,54 +74,46 @@ def test_a_key_set_is_read_again_for_a_probe_only_when_it_is_older_than_that() -
 
 
 @pytest.mark.parametrize("error", [None, IdentityUnavailable("no answer")])
-def test_a_probe_that_joins_a_question_under_way_learns_what_came_of_it(
-    error: IdentityUnavailable | None,
-) -> None:
+async def test_a_probe_joins_a_call_under_way(error: IdentityUnavailable | None) -> None:
     keys = Keys()
+    keys.error = error
+    may_answer, is_asked = asyncio.Event(), asyncio.Event()
 
-    async def join() -> None:
-        may_answer, is_asked = asyncio.Event(), asyncio.Event()
+    async def publish() -> bytes:
+        is_asked.set()
+        await may_answer.wait()
+        return await keys.publish()
 
-        async def publish() -> bytes:
-            is_asked.set()
-            await may_answer.wait()
-            return await keys.publish()
+    cache = KeySetCache(publish, keys.clock)
+    finding = asyncio.create_task(cache.find("EC-0"))
+    await is_asked.wait()
+    probing = asyncio.create_task(cache.renew(AGE))
+    await asyncio.sleep(0)
+    keys.clock.pass_seconds(1)
+    may_answer.set()
+    await asyncio.gather(finding, probing, return_exceptions=True)
 
-        keys.error = error
-        cache = keys.cache = KeySetCache(publish, keys.clock)
-        finding = asyncio.create_task(cache.find("EC-0"))
-        await is_asked.wait()
-        probing = asyncio.create_task(cache.renew(AGE))
-        await asyncio.sleep(0)
-        keys.clock.pass_seconds(1)
-        may_answer.set()
-        await asyncio.gather(finding, probing, return_exceptions=True)
-
-    asyncio.run(join())
-    health = keys.cache.health
     assert keys.asked == 1
-    noted = health.answered_at if error is None else health.failing_since
+    noted = cache.health.answered_at if error is None else cache.health.failing_since
     assert noted == START + 1_000
 
 
-@pytest.mark.parametrize("error", [IdentityUnavailable("no answer"), RuntimeError("unexpected")])
-def test_a_key_set_that_does_not_come_is_noted_and_not_raised(error: Exception) -> None:
+@pytest.mark.parametrize(
+    "failure", [IdentityUnavailable("no answer"), RuntimeError("?"), b"<html>"]
+)
+def test_a_key_set_that_does_not_come_is_noted_and_not_raised(failure: Exception | bytes) -> None:
     keys = Keys()
-    keys.error = error
+    good = keys.body
+    if isinstance(failure, bytes):
+        keys.body = failure
+    else:
+        keys.error = failure
     keys.renew()
     assert told(keys.cache.health) == "failed"
 
-    keys.error = None
+    keys.error, keys.body = None, good
     keys.renew()
     assert told(keys.cache.health) == "answered"
-
-
-def test_a_key_set_that_makes_no_sense_is_no_answer() -> None:
-    keys = Keys()
-    keys.body = b"<html>"
-    keys.renew()
-
-    assert told(keys.cache.health) == "failed"
 
 
 def test_a_key_that_is_new_right_after_a_probe_is_asked_for_at_once() -> None:
@@ -144,18 +136,15 @@ def test_probes_do_not_let_invented_keys_ask_more_often() -> None:
     assert keys.asked == asked
 
 
-def test_an_unknown_key_that_meets_a_probe_is_asked_for_once_more_and_not_again() -> None:
+async def test_an_unknown_key_that_meets_a_probe_is_asked_for_once_more_and_not_again() -> None:
     keys = Keys()
+    probing = asyncio.create_task(keys.cache.renew(AGE))
+    await asyncio.sleep(0)
+    for _ in range(3):
+        with pytest.raises((IdentityRefused, IdentityUnavailable)):
+            await keys.cache.find("invented", keys.clock() + 1)
+    await probing
 
-    async def join() -> None:
-        probing = asyncio.create_task(keys.cache.renew(AGE))
-        await asyncio.sleep(0)
-        for _ in range(3):
-            with pytest.raises((IdentityRefused, IdentityUnavailable)):
-                await keys.cache.find("invented", keys.clock() + 1)
-        await probing
-
-    asyncio.run(join())
     assert keys.asked == 2
 
 
@@ -167,9 +156,7 @@ def test_an_unknown_key_that_meets_a_probe_is_asked_for_once_more_and_not_again(
         (IdentityUnavailable("no answer"), "failed"),
     ],
 )
-def test_what_came_of_a_question_about_a_user_is_noted(
-    error: BarographError | None, learned: str
-) -> None:
+async def test_answers_about_users_are_noted(error: BarographError | None, learned: str) -> None:
     verdicts = UserCache(HandClock(), 60)
 
     async def ask() -> Identity:
@@ -177,48 +164,34 @@ def test_what_came_of_a_question_about_a_user_is_noted(
             raise error
         return Identity("user")
 
-    async def judge() -> None:
+    with suppress(IdentityRefused, IdentityUnavailable):
         await verdicts.check("token", Token("user", START + HOUR, {}), ask)
-
-    if error is None:
-        asyncio.run(judge())
-    else:
-        with pytest.raises(type(error)):
-            asyncio.run(judge())
 
     assert told(verdicts.health) == learned
 
 
 @pytest.mark.parametrize("name", ["supabase", "oidc"])
 @pytest.mark.parametrize("status", [302, 401, 404, 500, 503])
-def test_a_provider_is_probed_by_its_keys_and_only_those_are_an_answer(
-    name: str, status: int
-) -> None:
-    clock = HandClock()
-    answers: list[httpx2.Response] = []
+async def test_a_provider_is_probed_by_its_key_set(name: str, status: int) -> None:
+    clock, failure = HandClock(), list[int]()
 
     def answer(request: httpx2.Request) -> httpx2.Response:
-        if answers:
-            return answers.pop()
+        if failure:
+            return httpx2.Response(*failure)
         if request.url.path.endswith("openid-configuration"):
             issuer = str(request.url).partition("/.well-known")[0]
-            described = {"issuer": issuer, "jwks_uri": f"{issuer}/keys"}
-            return httpx2.Response(200, json=described)
+            return httpx2.Response(200, json={"issuer": issuer, "jwks_uri": f"{issuer}/keys"})
         return httpx2.Response(200, content=key_set(key("EC", 0)))
 
-    settings = identity_settings(identity=name)
     network = httpx2.MockTransport(answer)
-    provider = identity_provider(settings, clock, network, resolve_example)
+    provider = identity_provider(identity_settings(identity=name), clock, network, resolve_example)
     assert isinstance(provider, TokenIdentity)
     keys, users = provider.health
-    learned = []
-    for response in (httpx2.Response(200), httpx2.Response(status)):
-        answers = [response] if response.status_code != 200 else []
-        asyncio.run(provider.probe())
-        learned.append(told(keys))
+    for learned in ("answered", "failed"):
+        await provider.probe()
+        assert told(keys) == learned
         clock.now += PROBE_AGE
-
-    assert learned == ["answered", "failed"]
+        failure.append(status)
     assert told(users) == "nothing"
 
 
@@ -246,15 +219,11 @@ def lost(request: httpx2.Request) -> httpx2.Response:
         (httpx2.Response(405, content=b""), "nothing"),
         (httpx2.Response(200, html="<h1>be right back</h1>"), "failed"),
         (httpx2.Response(307, headers={"location": "/"}), "failed"),
-        (httpx2.Response(401, json={}), "failed"),
-        (httpx2.Response(429, json={}), "failed"),
-        (httpx2.Response(503, json={}), "failed"),
+        *((httpx2.Response(status, json={}), "failed") for status in (401, 429, 503)),
         (None, "failed"),
     ],
 )
-def test_a_facilitator_is_probed_by_what_it_supports(
-    answer: httpx2.Response | None, learned: str
-) -> None:
+async def test_a_facilitator_can_be_probed(answer: httpx2.Response | None, learned: str) -> None:
     asked: list[str] = []
 
     def reply(request: httpx2.Request) -> httpx2.Response:
@@ -262,7 +231,7 @@ def test_a_facilitator_is_probed_by_what_it_supports(
         return lost(request) if answer is None else answer
 
     probed = facilitator(reply)
-    asyncio.run(probed.probe())
+    await probed.probe()
 
     payments, offer = probed.health
     assert (told(payments), told(offer)) == ("nothing", learned)
@@ -282,19 +251,12 @@ def test_a_facilitator_is_probed_by_what_it_supports(
         (None, "failed"),
     ],
 )
-def test_whether_a_question_about_a_payment_was_answered_is_noted(
-    answer: httpx2.Response | None, learned: str
-) -> None:
+async def test_answers_on_payments_are_noted(answer: httpx2.Response | None, learned: str) -> None:
     asked = facilitator(lost if answer is None else lambda _: answer)
 
-    async def settle_and_verify() -> None:
-        for question in (asked.verify, asked.settle):
-            try:
-                await question(proof())
-            except (FacilitatorUnavailable, InvalidProof, SettlementUnknown):
-                continue
-
-    asyncio.run(settle_and_verify())
+    for question in (asked.verify, asked.settle):
+        with suppress(FacilitatorUnavailable, InvalidProof, SettlementUnknown):
+            await question(proof())
 
     payments, offer = asked.health
     assert (told(payments), told(offer)) == (learned, "nothing")
@@ -314,18 +276,15 @@ BROKEN = httpx2.Response(500, json={})
         ([(OTHER_PAYER, BROKEN), (PAYER, VALID), (PAYER, BROKEN)], "answered"),
     ],
 )
-def test_a_server_error_counts_when_the_payments_of_two_wallets_meet_it(
+async def test_a_server_error_counts_when_the_payments_of_two_wallets_meet_it(
     questions: list[tuple[str, httpx2.Response]], learned: str
 ) -> None:
     answers = [answer for _, answer in questions]
     asked = facilitator(lambda _: answers.pop(0))
 
-    async def verify() -> None:
-        for payer, _ in questions:
-            with suppress(FacilitatorUnavailable):
-                await asked.verify(structs.replace(proof(), payer=payer))
-
-    asyncio.run(verify())
+    for payer, _ in questions:
+        with suppress(FacilitatorUnavailable):
+            await asked.verify(structs.replace(proof(), payer=payer))
 
     assert told(asked.health[0]) == learned
 

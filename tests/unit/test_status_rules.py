@@ -7,13 +7,18 @@ from msgspec.structs import replace
 
 from barograph.history.records import CurrentStance, NotIssuedYet, Stances
 from barograph.history.witnesses import WitnessState
-from barograph.kit.timestamps import HOUR, MINUTE, iso_timestamp
+from barograph.kit.timestamps import HOUR, MINUTE
 from barograph.macro.records import MacroHealth, SourceHealth
 from barograph.markets.disputes import Dispute, Disputes
 from barograph.markets.failover import VenueInUse
 from barograph.markets.liquidations import LiquidationTotals, LiquidationTracker
 from barograph.markets.reader import freshness_limits
-from barograph.markets.records import BackfillProgress, ExchangeHealth, LongAccountShares
+from barograph.markets.records import (
+    BackfillProgress,
+    ExchangeHealth,
+    LongAccounts,
+    LongAccountShares,
+)
 from barograph.settings import Settings
 from barograph.status.rules import (
     BACKFILL_FAILING_MS,
@@ -58,46 +63,49 @@ def check(status: ServiceStatus, name: str) -> Check:
     return found
 
 
-def verdict(seen: StatusInputs, name: str) -> str:
-    return check(assess(seen), name).status
+def told(name: str, seen: StatusInputs = WELL, **changes: Any) -> tuple[str, str]:
+    """The condition and the words of one check."""
+    verdict = check(assess(seen._replace(**changes)), name)
+    return verdict.status, verdict.detail
+
+
+def condition(name: str, seen: StatusInputs = WELL, **changes: Any) -> str:
+    return told(name, seen, **changes)[0]
+
+
+BEGAN, TRIED = "2026-11-06T21:20:00.000Z", "2026-11-06T21:20:02.000Z"
 
 
 @pytest.mark.parametrize(
-    ("reach", "condition", "identity", "payments"),
+    ("reach", "verdict", "detail"),
     [
-        (None, "not_configured", "not configured", "this instance does not sell Feed by x402"),
-        (Reachability(), "ok", "not called yet", "not called yet"),
-        (Reachability(START), "ok", *["answered at 2026-11-06T21:20:00.000Z"] * 2),
-        (Reachability(START, NOW), "degraded", *["unreachable since 2026-11-06T21:20:02.000Z"] * 2),
-        (
-            Reachability(None, START),
-            "degraded",
-            *["unreachable since 2026-11-06T21:20:00.000Z"] * 2,
-        ),
+        (None, "not_configured", "not configured"),
+        (Reachability(), "ok", "not called yet"),
+        (Reachability(START), "ok", f"answered at {BEGAN}"),
+        (Reachability(START, NOW), "degraded", f"unreachable since {TRIED}"),
+        (Reachability(None, START), "degraded", f"unreachable since {BEGAN}"),
         (
             Reachability(START, START, NOW),
             "degraded",
-            *["unreachable since 2026-11-06T21:20:00.000Z, last tried at 2026-11-06T21:20:02.000Z"]
-            * 2,
+            f"unreachable since {BEGAN}, last tried at {TRIED}",
         ),
         (
             Reachability(START, START, NOW, "empty"),
             "degraded",
-            "empty; failing since 2026-11-06T21:20:00.000Z, last tried at 2026-11-06T21:20:02.000Z",
-            "empty; failing since 2026-11-06T21:20:00.000Z, last tried at 2026-11-06T21:20:02.000Z",
+            f"empty; failing since {BEGAN}, last tried at {TRIED}",
         ),
     ],
 )
 def test_who_is_asked_by_some_requests_only_is_told_as_far_as_it_is_known(
-    reach: Reachability | None, condition: str, identity: str, payments: str
+    reach: Reachability | None, verdict: str, detail: str
 ) -> None:
-    status = assess(WELL._replace(identity=reach, payments=reach))
+    seen = WELL._replace(identity=reach, payments=reach)
+    unsold = "this instance does not sell Feed by x402"
 
-    assert [tuple(check(status, name))[1:] for name in ("identity", "payments")] == [
-        (("status", condition), ("detail", identity)),
-        (("status", condition), ("detail", payments)),
-    ]
-    overall = "degraded" if condition == "degraded" else "ok"
+    assert told("identity", seen) == (verdict, detail)
+    assert told("payments", seen) == (verdict, unsold if reach is None else detail)
+    status = assess(seen)
+    overall = "degraded" if verdict == "degraded" else "ok"
     assert (status.status, status.api.status, status.feed.status) == (overall, "ok", "ok")
 
 
@@ -107,17 +115,15 @@ def test_who_is_asked_by_some_requests_only_is_told_as_far_as_it_is_known(
     "its start.",
 )
 def test_a_source_of_figures_that_fails_is_named() -> None:
-    sources = {
-        "sofr": SourceHealth(NOW, newest_day="2026-11-13"),
-        "treasury": SourceHealth(NOW, "unreachable", NOW - 60_000, "2026-11-12"),
-    }
-    status = assess(WELL._replace(macro=MacroHealth(sources)))
+    works = {"sofr": SourceHealth(NOW, newest_day="2026-11-13")}
+    fails = {"treasury": SourceHealth(NOW, "unreachable", START, "2026-11-12")}
 
-    assert check(status, "daily-figures").status == "degraded"
-    since = iso_timestamp(NOW - 60_000)
-    assert check(status, "daily-figures").detail == f"treasury unreachable since {since}"
-    for left, condition in (({"sofr": sources["sofr"]}, "ok"), ({}, "not_configured")):
-        assert verdict(WELL._replace(macro=MacroHealth(left)), "daily-figures") == condition
+    assert told("daily-figures", macro=MacroHealth(works | fails)) == (
+        "degraded",
+        f"treasury unreachable since {BEGAN}",
+    )
+    assert condition("daily-figures", macro=MacroHealth(works)) == "ok"
+    assert condition("daily-figures", macro=MacroHealth({})) == "not_configured"
 
 
 LOST = CurrentStance(
@@ -139,18 +145,19 @@ LOST = CurrentStance(
     "A stance has no fresh evidence or can't be recorded",
     "`/api/status` names the kind and the reason.",
 )
-def test_a_stance_that_is_not_issued_or_not_recorded_is_named() -> None:
-    long_running = WELL._replace(started_at=START - HOUR)
-    silent = assess(long_running._replace(stances=Stances(NOW, (), {"rates-desk": "no yields"})))
-    assert check(silent, "stances").status == "degraded"
-    assert check(silent, "stances").detail == "rates-desk: no yields"
-
-    assert check(assess(WELL._replace(stances=Stances(NOW, (LOST,), {}))), "stances").detail == (
-        "not recorded: rates-desk"
-    )
-    old = replace(LOST, expires_at=NOW, history_durable=True)
-    found = check(assess(WELL._replace(stances=Stances(NOW, (old,), {}))), "stances")
-    assert (found.status, found.detail) == ("degraded", "expired: rates-desk")
+@pytest.mark.parametrize(
+    ("stances", "detail"),
+    [
+        (Stances(NOW, (), {"rates-desk": "no yields"}), "rates-desk: no yields"),
+        (Stances(NOW, (LOST,), {}), "not recorded: rates-desk"),
+        (
+            Stances(NOW, (replace(LOST, expires_at=NOW, history_durable=True),), {}),
+            "expired: rates-desk",
+        ),
+    ],
+)
+def test_a_stance_not_issued_or_recorded_is_named(stances: Stances, detail: str) -> None:
+    assert told("stances", started_at=START - HOUR, stances=stances) == ("degraded", detail)
 
 
 NO_SOURCE = NotIssuedYet("no source is configured")
@@ -172,75 +179,72 @@ KNOWN_DAYS = "days are known; the operator can add earlier days: barograph macro
     "No ETF stance. `/api/status` shows `warming_up`, the known days, and how to import "
     "earlier ones.",
 )
-def test_a_stance_that_waits_for_a_source_or_for_more_days_is_no_failure(
-    waiting: NotIssuedYet, etf: tuple[str, str]
-) -> None:
+def test_a_waiting_stance_is_no_failure(waiting: NotIssuedYet, etf: tuple[str, str]) -> None:
     stances = Stances(NOW, (), {}, waiting={"btc-etf-stance": waiting})
-    status = assess(WELL._replace(stances=stances))
-    found, issued = check(status, "etf-flows"), check(status, "stances")
+    issued = f"issued and recorded; btc-etf-stance: {waiting.why}"
 
-    assert (found.status, found.detail) == etf
-    assert issued.status == status.status == "ok"
-    assert issued.detail == f"issued and recorded; btc-etf-stance: {waiting.why}"
+    assert told("etf-flows", stances=stances) == etf
+    assert told("stances", stances=stances) == ("ok", issued)
+    assert assess(WELL._replace(stances=stances)).status == "ok"
 
 
 def test_etf_flows_that_are_too_old_are_a_failure() -> None:
     why = "the newest holdings are from 2026-10-30"
-    status = assess(WELL._replace(stances=Stances(NOW, (), {"btc-etf-stance": why})))
+    stances = Stances(NOW, (), {"btc-etf-stance": why})
 
-    found = [check(status, name).status for name in ("etf-flows", "stances")]
-    assert found == ["degraded", "ok"]  # one cause, one incident
-    assert check(status, "etf-flows").detail == why
+    assert told("etf-flows", stances=stances) == ("degraded", why)
+    assert condition("stances", stances=stances) == "ok"  # one cause, one incident
 
 
-def test_etf_days_are_not_waited_for_while_their_source_fails() -> None:
+def test_etf_days_are_waited_for_while_their_source_works_and_its_terms_are_confirmed() -> None:
     waiting = {"btc-etf-stance": NotIssuedYet("0 of 20 days are known", NOW + HOUR)}
-    sources = {"etf-ibit": SourceHealth(NOW, "unreachable", NOW)}
-    stances = Stances(NOW, (), {}, waiting=waiting)
-    seen = WELL._replace(stances=stances, macro=MacroHealth(sources))
+    seen = WELL._replace(stances=Stances(NOW, (), {}, waiting=waiting))
+    failing = MacroHealth({"etf-ibit": SourceHealth(NOW, "unreachable", NOW)})
+    assert condition("etf-flows", seen) == "warming_up"
+    assert condition("etf-flows", seen, macro=failing) == "degraded"
 
-    assert verdict(seen, "etf-flows") == "degraded"
-    assert verdict(seen._replace(macro=None), "etf-flows") == "warming_up"
+    unsourced = Stances(NOW, (), {}, waiting={"btc-etf-stance": NO_SOURCE})
+    terms = Unconfirmed(("ishares",))
+    verdict, detail = told("etf-flows", stances=unsourced, unconfirmed=terms)
+    assert verdict == "not_configured"
+    assert "terms are not confirmed" in detail
 
 
-@pytest.mark.parametrize(
-    ("seen", "name"),
-    [(WELL._replace(unsigned="why"), "history"), (WELL._replace(wrong_clock="why"), "database")],
+OLD_SHARES = LongAccountShares(
+    {share.contract: share for share in shares(START)}
+    | {"BTCUSDT": LongAccounts("BTCUSDT", 61.5, NOW - LIMITS.long_accounts)}
 )
-def test_an_unsigned_history_or_a_wrong_clock_degrades_and_says_why(
-    seen: StatusInputs, name: str
-) -> None:
-    found = check(assess(seen), name)
-
-    assert (found.status, found.detail) == ("degraded", "why")
-
-
-def test_a_silent_collector_is_degraded_and_says_for_how_long() -> None:
-    now = START + 30_000
-    status = assess(WELL._replace(now=now, polled_at=now))
-
-    assert check(status, "collector").status == "degraded"
-    assert check(status, "collector").detail == "has not reported for 30 s"
-    assert verdict(WELL._replace(now=START + 29_999), "collector") == "ok"
-
-
-def test_a_share_past_its_bound_counts_as_missing() -> None:
-    assert WELL.shares is not None
-    old = replace(WELL.shares.shares["BTCUSDT"], sampled_at=NOW - LIMITS.long_accounts)
-    seen = WELL._replace(shares=LongAccountShares({**WELL.shares.shares, "BTCUSDT": old}))
-
-    assert check(assess(seen), "long-accounts").detail == "no fresh share for BTC"
-
-
-def test_other_contracts_need_no_share() -> None:
-    assert verdict(WELL, "long-accounts") == "ok"
-    assert verdict(WELL._replace(perpetuals=reading(START, (BTC, ETH, SOL))), "long-accounts") == (
-        "ok"
-    )
+LATER = START + 30_000
+IN_USE = f"hyperliquid has been in use since {TRIED}"
 
 
 @pytest.mark.parametrize(
-    ("fields", "condition"),
+    ("name", "changes", "expected"),
+    [
+        ("history", {"unsigned": "why"}, ("degraded", "why")),
+        ("database", {"wrong_clock": "why"}, ("degraded", "why")),
+        (
+            "collector",
+            {"now": LATER, "polled_at": LATER},
+            ("degraded", "has not reported for 30 s"),
+        ),
+        ("long-accounts", {"shares": OLD_SHARES}, ("degraded", "no fresh share for BTC")),
+        ("venue", {"in_use": VenueInUse("hyperliquid", NOW)}, ("degraded", IN_USE)),
+    ],
+)
+def test_failures_say_why(name: str, changes: dict[str, Any], expected: tuple[str, str]) -> None:
+    assert told(name, **changes) == expected
+    assert condition(name) == "ok"
+
+
+def test_a_collector_may_be_silent_for_half_a_minute_and_other_contracts_need_no_share() -> None:
+    assert condition("collector", now=LATER - 1) == "ok"
+    majors = reading(START, (BTC, ETH, SOL))
+    assert condition("long-accounts", perpetuals=majors) == condition("long-accounts") == "ok"
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
     [
         ({"watched_pct": 95.0}, "ok"),
         ({"watched_pct": 94.99}, "degraded"),
@@ -252,47 +256,46 @@ def test_other_contracts_need_no_share() -> None:
         ({"total_usd": 0.0, "long_pct": None, "top_asset": None}, "ok"),
     ],
 )
-def test_liquidations_need_coverage_and_freshness_but_not_events(
-    fields: dict[str, Any], condition: str
-) -> None:
+def test_liquidations_need_fresh_coverage(fields: dict[str, Any], expected: str) -> None:
     assert WELL.liquidations is not None
-    seen = WELL._replace(liquidations=replace(WELL.liquidations, **fields))
+    totals = replace(WELL.liquidations, **fields)
 
-    assert verdict(seen, "liquidations") == condition
+    assert condition("liquidations", liquidations=totals) == expected
 
 
 def test_too_little_coverage_is_said_with_what_is_needed() -> None:
-    seen = WELL._replace(liquidations=LiquidationTotals(START, 12.5, 0.0, None, None, START))
-    status = assess(seen)
+    totals = LiquidationTotals(START, 12.5, 0.0, None, None, START)
+    detail = "12.5 % of the last 24 hours covered, 95 % needed"
 
-    assert check(status, "liquidations").detail == (
-        "12.5 % of the last 24 hours covered, 95 % needed"
-    )
+    assert told("liquidations", liquidations=totals) == ("degraded", detail)
+    status = assess(WELL._replace(liquidations=totals))
     assert (status.status, status.feed.status) == ("degraded", "ok")
 
 
 def test_contracts_of_other_classes_or_without_a_topic_are_counted_and_no_failure() -> None:
-    left_out = {"commodity": 20, "stock": 180, "weather": 2}
-    found = replace(reading(START), left_out=left_out, unknown_classes=["weather"])
-    status = assess(WELL._replace(perpetuals=replace(found, unwatched=["PEPEUSDT", "SOLUSDT"])))
-    exchange, liquidations = check(status, "exchange"), check(status, "liquidations")
+    seen = replace(
+        reading(START),
+        left_out={"commodity": 20, "stock": 180, "weather": 2},
+        unknown_classes=["weather"],
+        unwatched=["PEPEUSDT", "SOLUSDT"],
+    )
 
-    assert exchange.status == liquidations.status == "ok"
-    assert exchange.detail == (
+    counted = (
         "the last reading succeeded; left out 202 contracts that are not crypto: 180 stock, "
         "20 commodity, 2 weather; this version does not know the class weather"
     )
-    assert liquidations.detail.endswith("covered; contracts without a liquidation topic: 2")
+    assert told("exchange", perpetuals=seen) == ("ok", counted)
+    verdict, detail = told("liquidations", perpetuals=seen)
+    assert verdict == "ok"
+    assert detail.endswith("covered; contracts without a liquidation topic: 2")
 
 
 def test_values_that_were_refused_are_counted_by_field() -> None:
     refused = {"lastPrice": ["BTCUSDT", "ETHUSDT"], "openInterestUsd": ["SOLUSDT"]}
-    status = assess(WELL._replace(perpetuals=replace(reading(START), refused=refused)))
 
-    assert check(status, "exchange") == Check(
-        name="exchange",
-        status="degraded",
-        detail="values out of range are not shown: 2 of lastPrice, 1 of openInterestUsd",
+    assert told("exchange", perpetuals=replace(reading(START), refused=refused)) == (
+        "degraded",
+        "values out of range are not shown: 2 of lastPrice, 1 of openInterestUsd",
     )
 
 
@@ -302,7 +305,7 @@ def test_values_that_were_refused_are_counted_by_field() -> None:
     "failure.",
 )
 @pytest.mark.parametrize(
-    ("hours", "missed", "condition", "ready_at"),
+    ("hours", "missed", "expected", "ready_at"),
     [
         (0, 0, "warming_up", "2026-11-07T20:08:00.000Z"),
         (12, 0, "warming_up", "2026-11-07T08:08:00.000Z"),
@@ -313,102 +316,78 @@ def test_values_that_were_refused_are_counted_by_field() -> None:
     ],
 )
 def test_the_first_day_of_liquidations_warms_up_and_a_lost_stream_is_a_failure(
-    hours: int, missed: int, condition: str, ready_at: str | None
+    hours: int, missed: int, expected: str, ready_at: str | None
 ) -> None:
     middle = START - hours * HOUR // 2
     spans = [(START - hours * HOUR, middle), (middle + missed * HOUR, START)]
     totals = LiquidationTracker(95.0, spans=spans).totals(START, {})
     status = assess(WELL._replace(liquidations=totals))
-    found = check(status, "liquidations")
+    verdict, detail = told("liquidations", liquidations=totals)
 
-    assert (found.status, status.status) == (condition, "ok" if ready_at else condition)
-    assert found.detail.startswith("" if ready_at is None else f"warming up until {ready_at}: ")
+    assert (verdict, status.status) == (expected, "ok" if ready_at else expected)
+    assert detail.startswith("" if ready_at is None else f"warming up until {ready_at}: ")
 
 
-@pytest.mark.parametrize(("passed", "condition"), [(0, "warming_up"), (1, "degraded")])
-def test_a_first_connection_that_is_never_heard_from_is_a_failure(
-    passed: int, condition: str
-) -> None:
+@pytest.mark.parametrize(("passed", "expected"), [(0, "warming_up"), (1, "degraded")])
+def test_a_connection_that_stays_silent_is_a_failure(passed: int, expected: str) -> None:
     began = NOW - LIMITS.liquidations + 1 - passed
     totals = LiquidationTracker(95.0, since=began).totals(NOW, {})
 
-    assert verdict(WELL._replace(liquidations=totals), "liquidations") == condition
+    assert condition("liquidations", liquidations=totals) == expected
 
 
 def test_unconfirmed_source_is_not_configured_and_no_failure() -> None:
     unconfirmed = Unconfirmed(("hyperliquid", "treasury", "selling"))
     others = {"hyperliquid": StandbyVenue(None, None, None)}
-    status = assess(WELL._replace(unconfirmed=unconfirmed, payments=None, others=others))
-    checks = {each.name: each for each in status.checks}
-    assert len(checks) == len(status.checks)
+    seen = WELL._replace(unconfirmed=unconfirmed, payments=None, others=others)
 
-    assert status.status == "ok"
-    assert checks["payments"].status == "not_configured"
-    for name in ("hyperliquid", "treasury"):
-        assert checks[name].status == "not_configured"
-        assert f"add {name} to BAROGRAPH_ACCEPT_TERMS" in checks[name].detail
-    assert "add selling to BAROGRAPH_ACCEPT_TERMS" in checks["payments"].detail
-
-
-def test_flows_whose_terms_are_not_confirmed_have_a_source() -> None:
-    stances = Stances(NOW, (), {}, waiting={"btc-etf-stance": NO_SOURCE})
-    inputs = WELL._replace(stances=stances, unconfirmed=Unconfirmed(("ishares",)))
-    found = check(assess(inputs), "etf-flows")
-
-    assert found.status == "not_configured"
-    assert "terms are not confirmed" in found.detail
-
-
-def test_a_venue_that_was_in_use_before_the_order_changed_needs_no_reason() -> None:
-    found = assess(WELL._replace(in_use=VenueInUse("hyperliquid", NOW)))
-    since = iso_timestamp(NOW)
-    assert check(found, "venue").detail == f"hyperliquid has been in use since {since}"
+    assert assess(seen).status == "ok"
+    sources = {"hyperliquid": "hyperliquid", "treasury": "treasury", "payments": "selling"}
+    for name, source in sources.items():
+        verdict, detail = told(name, seen)
+        assert verdict == "not_configured"
+        assert f"add {source} to BAROGRAPH_ACCEPT_TERMS" in detail
 
 
 def test_each_dispute_between_venues_is_named_and_degrades_the_service() -> None:
-    dispute = Dispute("binance", "open-interest", NOW - MINUTE, "it doubled")
     several = WELL._replace(venues=2)
-    disputed = assess(several._replace(disputes=Disputes(NOW, (dispute,))))
-
-    assert verdict(WELL, "cross-venue") == "not_configured"
-    assert verdict(several, "cross-venue") == "warming_up"
     young = Disputes(NOW, ready_at=NOW + 1)
-    assert verdict(several._replace(disputes=young), "cross-venue") == "warming_up"
-    assert verdict(several._replace(disputes=Disputes(NOW)), "cross-venue") == "ok"
-    assert disputed.status == check(disputed, "cross-venue").status == "degraded"
-    assert check(disputed, "cross-venue").detail == (
-        "binance open-interest disputed since 2026-11-06T21:19:02.000Z: it doubled"
+    dispute = Disputes(NOW, (Dispute("binance", "open-interest", START, "it doubled"),))
+
+    assert condition("cross-venue") == "not_configured"
+    assert condition("cross-venue", several) == "warming_up"
+    assert condition("cross-venue", several, disputes=young) == "warming_up"
+    assert condition("cross-venue", several, disputes=Disputes(NOW)) == "ok"
+    assert told("cross-venue", several, disputes=dispute) == (
+        "degraded",
+        f"binance open-interest disputed since {BEGAN}: it doubled",
     )
+    assert assess(several._replace(disputes=dispute)).status == "degraded"
 
 
 def test_a_backfill_warms_up_until_it_is_ready_and_degrades_only_when_it_keeps_failing() -> None:
-    def seen(progress: BackfillProgress | None, now: int = NOW) -> tuple[str, str]:
-        found = check(assess(WELL._replace(now=now, backfill=progress)), "backfill")
-        return found.status, found.detail
+    def seen(progress: BackfillProgress | None, passed: int = 0) -> tuple[str, str]:
+        return told("backfill", now=NOW + passed, backfill=progress)
 
-    assert seen(None) == ("warming_up", "it starts after the first reading")
     begun = BackfillProgress(NOW, total=467, done=120)
-    done = "120 of 467 contracts are back-filled"
-    assert seen(begun) == ("warming_up", done)
     paced = replace(begun, ready_at=NOW + MINUTE)
-    assert seen(paced) == ("warming_up", f"warming up until 2026-11-06T21:22:00.000Z: {done}")
-    assert seen(paced, NOW + MINUTE + 1) == ("warming_up", done)
     failing = replace(paced, failure="throttled", failing_since=NOW)
-    assert seen(failing, NOW + BACKFILL_FAILING_MS - 1)[0] == "warming_up"
-    assert seen(failing, NOW + BACKFILL_FAILING_MS) == (
-        "degraded",
-        f"{done}; throttled since 2026-11-06T21:20:02.000Z",
-    )
     nothing = replace(failing, done=0, failure="invalid reply")
-    assert seen(nothing, NOW + MINUTE - 1)[0] == "warming_up"
-    why = "0 of 467 contracts are back-filled; invalid reply since 2026-11-06T21:20:02.000Z"
-    assert seen(nothing, NOW + MINUTE) == ("degraded", why)
-    venue = StandbyVenue(ExchangeHealth(NOW + MINUTE), None, nothing)
-    later = WELL._replace(now=NOW + MINUTE, others={"hyperliquid": venue})
-    standby = check(assess(later), "hyperliquid")
-    assert (standby.status, standby.detail.split("; ", 1)[1]) == ("degraded", why)
+    done = "120 of 467 contracts are back-filled"
+    why = f"0 of 467 contracts are back-filled; invalid reply since {TRIED}"
+    assert seen(None) == ("warming_up", "it starts after the first reading")
+    assert seen(begun) == ("warming_up", done)
+    assert seen(paced) == ("warming_up", f"warming up until 2026-11-06T21:22:00.000Z: {done}")
+    assert seen(paced, MINUTE + 1) == ("warming_up", done)
+    assert seen(failing, BACKFILL_FAILING_MS - 1)[0] == "warming_up"
+    assert seen(failing, BACKFILL_FAILING_MS) == ("degraded", f"{done}; throttled since {TRIED}")
+    assert seen(nothing, MINUTE - 1)[0] == "warming_up"
+    assert seen(nothing, MINUTE) == ("degraded", why)
     whole = BackfillProgress(NOW, total=467, done=467)
     assert seen(whole) == ("ok", "467 of 467 contracts are back-filled")
+    venue = StandbyVenue(ExchangeHealth(NOW + MINUTE), None, nothing)
+    verdict, detail = told("hyperliquid", now=NOW + MINUTE, others={"hyperliquid": venue})
+    assert (verdict, detail.split("; ", 1)[1]) == ("degraded", why)
 
 
 @pytest.mark.parametrize("others", [0, 1], ids=["first start", "a source was added"])
@@ -417,11 +396,10 @@ def test_a_start_has_two_minutes_to_read_what_first_stances_need(others: int) ->
     new = WELL._replace(
         started_at=NOW - 119_999, stances=Stances(NOW, issued, {"rates-desk": "no yields"})
     )
-    found = check(assess(new), "stances")
 
-    assert found.status == "warming_up"
-    assert found.detail == "warming up until 2026-11-06T21:21:00.000Z: rates-desk: no yields"
-    assert verdict(new._replace(started_at=NOW - 120_000), "stances") == "degraded"
+    detail = "warming up until 2026-11-06T21:21:00.000Z: rates-desk: no yields"
+    assert told("stances", new) == ("warming_up", detail)
+    assert condition("stances", new, started_at=NOW - 120_000) == "degraded"
 
 
 @pytest.mark.parametrize(
@@ -434,14 +412,12 @@ def test_a_start_has_two_minutes_to_read_what_first_stances_need(others: int) ->
         ([COSIGNED, replace(away(0), is_fork=True)], "down", "do not trust this log"),
     ],
 )
-def test_witness_check_says_whether_it_cosigns_fails_or_refuses(
+def test_witness_checks_say_what_they_do(
     states: list[WitnessState], status: str, says: str
 ) -> None:
-    seen = assess(WELL._replace(witnesses={"first": states}))
-    assert check(seen, "witness-first").status == status
-    assert says in check(seen, "witness-first").detail
-    assert seen.status == ("ok" if status in ("ok", "warming_up") else "degraded")
-
-
-def test_without_a_policy_no_witness_is_mentioned() -> None:
+    verdict, detail = told("witness-first", witnesses={"first": states})
+    assert verdict == status
+    assert says in detail
+    overall = "ok" if status in ("ok", "warming_up") else "degraded"
+    assert assess(WELL._replace(witnesses={"first": states})).status == overall
     assert "witness" not in str(assess(WELL))

@@ -3,7 +3,8 @@
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import psutil
@@ -41,64 +42,54 @@ async def until(seen: Callable[[], bool]) -> None:
             await asyncio.sleep(0.02)
 
 
-def supervised(scene: Callable[[Supervisor], Awaitable[None]]) -> None:
-    async def run() -> None:
-        supervisor = Supervisor()
-        try:
-            await scene(supervisor)
-        finally:
-            family = children()
-            await supervisor.stop()
-            assert none_left(family)
-
-    asyncio.run(run())
+@asynccontextmanager
+async def supervising() -> AsyncIterator[Supervisor]:
+    supervisor = Supervisor()
+    try:
+        yield supervisor
+    finally:
+        family = children()
+        await supervisor.stop()
+        assert none_left(family)
 
 
 @pytest.mark.outcome(
     "A process of the service dies",
     "It is started again. The others keep answering.",
 )
-def test_a_child_that_dies_is_started_again(tmp_path: Path) -> None:
-    async def scene(supervisor: Supervisor) -> None:
+async def test_a_child_that_dies_is_started_again(tmp_path: Path) -> None:
+    async with supervising() as supervisor:
         await supervisor.start(exchange(str(tmp_path)))
         (first,) = children()
         first.kill()
-        await until(lambda: any(each.pid != first.pid for each in children()))
-
-    supervised(scene)
+        await until(lambda: any(child.pid != first.pid for child in children()))
 
 
-def test_a_child_that_cannot_work_as_configured_stops_everything() -> None:
+async def test_a_child_that_cannot_work_as_configured_stops_everything() -> None:
     async def ready() -> None:
         await asyncio.Event().wait()
 
-    async def scene(supervisor: Supervisor) -> None:
+    async with supervising() as supervisor:
         await supervisor.start(Child("web", ["serve"], {"BAROGRAPH_PORT": "many"}))
         with pytest.raises(ConfigurationError, match="web cannot start"):
             await asyncio.wait_for(supervisor.until_stopped(ready), 60)
 
-    supervised(scene)
 
-
-def test_settings_of_the_surroundings_do_not_reach_a_child(
+async def test_other_settings_reach_no_child(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BAROGRAPH_NO_SUCH_SETTING", "1")
 
-    async def scene(supervisor: Supervisor) -> None:
+    async with supervising() as supervisor:
         await supervisor.start(exchange(str(tmp_path)))
         (child,) = children()
         assert "BAROGRAPH_NO_SUCH_SETTING" not in child.environ()
 
-    supervised(scene)
 
-
-def test_a_signal_ends_the_waiting_also_before_all_is_ready() -> None:
+async def test_a_signal_ends_the_waiting_also_before_all_is_ready() -> None:
     async def ready() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         await asyncio.Event().wait()
 
-    async def scene(supervisor: Supervisor) -> None:
+    async with supervising() as supervisor:
         await asyncio.wait_for(supervisor.until_stopped(ready), 60)
-
-    supervised(scene)

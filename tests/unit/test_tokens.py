@@ -43,6 +43,10 @@ def refuse(text: str, published: bytes | None = None, clock: HandClock | None = 
     assert not text or text[:40] not in str(caught.value)
 
 
+def unsigned(header: dict[str, Any]) -> str:
+    return (segment(header) + b"." + segment(claims()) + b".").decode()
+
+
 @pytest.mark.parametrize("kind", ["EC", "RSA", "OKP"])
 def test_a_good_token_says_whose_it_is(kind: str) -> None:
     signer = key(kind)
@@ -51,19 +55,13 @@ def test_a_good_token_says_whose_it_is(kind: str) -> None:
     assert taken.claims == claims()
 
 
-def test_the_older_name_of_ed25519_is_taken_for_the_same() -> None:
+def test_tokens_are_taken_under_every_name_of_their_type_algorithm_and_audience() -> None:
+    for typ in (None, "JWT", "jwt", "at+jwt", "application/at+jwt"):
+        assert verify(token(typ=typ)).subject == SUBJECT
+    for audience in (AUDIENCE, [AUDIENCE], ["other", AUDIENCE]):
+        assert verify(token(claims(aud=audience))).subject == SUBJECT
     signer = key("OKP")
     assert verify(token(by=signer, alg="EdDSA"), key_set(signer, alg="EdDSA")).subject == SUBJECT
-
-
-@pytest.mark.parametrize("audience", [AUDIENCE, [AUDIENCE], ["other", AUDIENCE]])
-def test_an_audience_is_one_name_or_a_list_of_them(audience: Any) -> None:
-    assert verify(token(claims(aud=audience))).subject == SUBJECT
-
-
-@pytest.mark.parametrize("typ", [None, "JWT", "jwt", "at+jwt", "application/at+jwt"])
-def test_access_tokens_are_taken_under_every_name_of_their_type(typ: str | None) -> None:
-    assert verify(token(typ=typ)).subject == SUBJECT
 
 
 def test_a_token_without_a_key_id_means_the_only_key() -> None:
@@ -74,31 +72,26 @@ def test_a_token_without_a_key_id_means_the_only_key() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param(
-            (segment({"alg": "none"}) + b"." + segment(claims()) + b".").decode(), id="none"
-        ),
-        pytest.param(
-            (segment({"alg": "none", "kid": "EC-0"}) + b"." + segment(claims()) + b".").decode(),
-            id="none with kid",
-        ),
-        pytest.param(token(alg="none"), id="none over a signature"),
-        pytest.param(token(alg="NONE"), id="none in capitals"),
-        pytest.param(token(alg="RS256"), id="another algorithm's name"),
-        pytest.param(token(alg="ES384"), id="another curve's name"),
-        pytest.param(token(header={"kid": "EC-0"}), id="no algorithm"),
-        pytest.param(token(alg=["ES256"]), id="a list of algorithms"),
-        pytest.param(token(alg=256), id="a number as algorithm"),
-        pytest.param(confused_token(key().as_pem()), id="the public key in PEM as a secret"),
-        pytest.param(confused_token(key().as_der()), id="the public key in DER as a secret"),
-        pytest.param(confused_token(key_set(), "HS512"), id="the key set as a secret"),
-        pytest.param(token(by=key("EC", 1), kid="EC-0"), id="another key under a known id"),
-        pytest.param(token(by=key("RSA"), kid="EC-0"), id="another kind of key under a known id"),
-    ],
+    "case",
+    FORGED := {
+        "none": unsigned({"alg": "none"}),
+        "none with kid": unsigned({"alg": "none", "kid": "EC-0"}),
+        "none over a signature": token(alg="none"),
+        "none in capitals": token(alg="NONE"),
+        "another algorithm's name": token(alg="RS256"),
+        "another curve's name": token(alg="ES384"),
+        "no algorithm": token(header={"kid": "EC-0"}),
+        "a list of algorithms": token(alg=["ES256"]),
+        "a number as algorithm": token(alg=256),
+        "the public key in PEM as a secret": confused_token(key().as_pem()),
+        "the public key in DER as a secret": confused_token(key().as_der()),
+        "the key set as a secret": confused_token(key_set(), "HS512"),
+        "another key under a known id": token(by=key("EC", 1), kid="EC-0"),
+        "another kind of key under a known id": token(by=key("RSA"), kid="EC-0"),
+    },
 )
-def test_token_signature_must_match_the_key_and_its_algorithm(text: str) -> None:
-    refuse(text)
+def test_token_signature_must_match_the_key_and_its_algorithm(case: str) -> None:
+    refuse(FORGED[case])
 
 
 @pytest.mark.parametrize("algorithm", ["HS256", "HS512", "RS256"])
@@ -116,9 +109,7 @@ def test_token_signature_must_match_the_key_and_its_algorithm(text: str) -> None
     ],
     ids=["PEM", "PEM without its end", "DER", "key set", "JWK", "canonical JWK", "modulus", "none"],
 )
-def test_a_published_rsa_key_is_no_secret_that_tokens_are_hashed_with(
-    secret: bytes, algorithm: str
-) -> None:
+def test_a_published_rsa_key_is_no_hmac_secret(secret: bytes, algorithm: str) -> None:
     refuse(confused_token(secret, algorithm, "RSA"), key_set(key("RSA")))
     refuse(confused_token(secret, algorithm, "RSA"), key_set(key("RSA"), alg=None, use=None))
 
@@ -148,27 +139,22 @@ def test_an_unknown_or_injected_key_id_is_refused(kid: Any) -> None:
         (NOW + 20 + LEEWAY_SECONDS + 1, IdentityRefused),
     ],
 )
-def test_a_key_is_not_called_unknown_by_a_key_set_that_is_older_than_the_token(
-    issued: Any, expected: type[Exception]
-) -> None:
+async def test_an_old_key_set_refuses_no_new_token(issued: Any, expected: type[Exception]) -> None:
     clock, published = HandClock(), key_set()
 
     async def fetch() -> bytes:
         return published
 
-    async def work(text: str) -> Token:
-        return await verifier.verify(text)
-
     keys = KeySetCache(fetch, clock)
     verifier = TokenVerifier(keys, issuer=ISSUER, audience=AUDIENCE, clock=clock)
-    assert asyncio.run(work(token())).subject == SUBJECT
+    assert (await verifier.verify(token())).subject == SUBJECT
     published = key_set(key(), key("EC", 1))
     clock.pass_seconds(20)
     with pytest.raises(expected):
-        asyncio.run(work(token(claims(iat=issued), by=key("EC", 1))))
+        await verifier.verify(token(claims(iat=issued), by=key("EC", 1)))
     clock.now = START + ASK_AGAIN
     good = claims(iat=NOW + ASK_AGAIN // 1000)
-    assert asyncio.run(work(token(good, by=key("EC", 1)))).subject == SUBJECT
+    assert (await verifier.verify(token(good, by=key("EC", 1)))).subject == SUBJECT
 
 
 @pytest.mark.parametrize(
@@ -189,17 +175,10 @@ def test_addresses_and_keys_in_a_token_header_are_ignored(members: dict[str, Any
 @pytest.mark.parametrize(
     "members",
     [
-        {"crit": ["exp"], "exp": 1},
-        {"crit": []},
-        {"crit": 5},
-        {"crit": [["exp"]]},
+        *({"crit": ["exp"], "exp": 1}, {"crit": []}, {"crit": 5}, {"crit": [["exp"]]}),
         {"crit": ["jku"], "jku": "https://id.example/keys"},
-        {"b64": False, "crit": ["b64"]},
-        {"b64": True},
-        {"typ": "logout+jwt"},
-        {"typ": "dpop+jwt"},
-        {"typ": 1},
-        {"jku": 1},
+        *({"b64": False, "crit": ["b64"]}, {"b64": True}, {"jku": 1}),
+        *({"typ": "logout+jwt"}, {"typ": "dpop+jwt"}, {"typ": 1}),
     ],
 )
 def test_a_header_that_wants_something_else_is_refused(members: dict[str, Any]) -> None:
@@ -210,14 +189,8 @@ def test_a_header_that_wants_something_else_is_refused(members: dict[str, Any]) 
     "changes",
     [
         *({"iss": None}, {"iss": ISSUER + "/"}, {"iss": "https://evil.example"}, {"iss": [ISSUER]}),
-        *(
-            {"aud": None},
-            {"aud": "other"},
-            {"aud": []},
-            {"aud": [AUDIENCE, 1]},
-            {"aud": {AUDIENCE: 1}},
-        ),
-        *({"aud": AUDIENCE + " other"}, {"aud": True}),
+        *({"aud": None}, {"aud": "other"}, {"aud": []}, {"aud": [AUDIENCE, 1]}, {"aud": True}),
+        *({"aud": {AUDIENCE: 1}}, {"aud": AUDIENCE + " other"}),
         *({"exp": None}, {"exp": str(NOW + 60)}, {"exp": True}, {"exp": NOW + 60.5}, {"exp": []}),
         *({"nbf": str(NOW)}, {"nbf": False}, {"nbf": NOW + 0.5}, {"iat": str(NOW)}, {"iat": {}}),
         *({"sub": None}, {"sub": ""}, {"sub": 7}, {"sub": ["x"]}, {"sub": "x" * 201}),
@@ -255,18 +228,9 @@ def test_time_is_judged_with_a_leeway_of_half_a_minute() -> None:
     "text",
     [
         *("", ".", "..", "...", "a.b", "a.b.c", "a.b.c.d", "a.b.c.d.e", token() + ".x", "é.b.c"),
-        token()[:-1],
-        token() + "=",
-        token() + "A",
-        token().replace(".", "=.", 1),
-        " " + token(),
-        token() + "\n",
-        token().rpartition(".")[0] + ".",
-        "x" * 1_000_000,
-        token(b"[]"),
-        token(b"null"),
-        token(b"not JSON"),
-        token(b"\xff\xfe"),
+        *(token()[:-1], token() + "=", token() + "A", token().replace(".", "=.", 1)),
+        *(" " + token(), token() + "\n", token().rpartition(".")[0] + ".", "x" * 1_000_000),
+        *(token(b"[]"), token(b"null"), token(b"not JSON"), token(b"\xff\xfe")),
         token(header=b"[]"),
         token(header=b'{"alg":"ES256","alg":"none","kid":"EC-0"}'),
         token(header=b'{"alg":"ES256","kid":"x","kid":"EC-0"}'),

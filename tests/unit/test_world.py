@@ -78,20 +78,14 @@ def test_another_process_with_another_hash_seed_sees_the_same_world() -> None:
     assert msgspec.json.decode(output, type=dict[int, str]) == fingerprint(WORLD, INSTANTS)
 
 
-def test_the_order_of_requests_does_not_change_any_answer() -> None:
+def test_a_world_follows_from_its_seed_whatever_it_is_asked_first() -> None:
     shuffled = [*INSTANTS, EPOCH + 3 * DAY + 777, EPOCH + 90 * HOUR]
     random.Random(1).shuffle(shuffled)
     assert fingerprint(World(SEED, EPOCH), shuffled) == fingerprint(
         World(SEED, EPOCH), sorted(shuffled)
     )
-
-
-def test_another_seed_is_another_world() -> None:
     other = World(SEED + 1, EPOCH)
     assert fingerprint(other, [EPOCH + HOUR]) != fingerprint(WORLD, [EPOCH + HOUR])
-
-
-def test_an_epoch_that_is_not_a_full_hour_is_refused() -> None:
     with pytest.raises(ValueError, match="full hour"):
         World(SEED, EPOCH + 1)
 
@@ -142,17 +136,6 @@ def test_prices_stay_plausible_for_a_year(symbol: str) -> None:
     assert all(chosen.price / 12 < price < chosen.price * 12 for price in prices)
 
 
-def test_volatility_comes_in_waves_and_returns_have_fat_tails() -> None:
-    chosen = contract("ETHUSDT")
-    prices = [WORLD.price(chosen, EPOCH + hour * HOUR) for hour in range(60 * 24)]
-    moves = [math.log(after / before) for before, after in pairwise(prices)]
-    spread = math.sqrt(sum(move**2 for move in moves) / len(moves))
-    assert 0.5 < spread * math.sqrt(24) / chosen.daily_volatility < 2.0
-    assert max(abs(move) for move in moves) > 4 * spread
-    days = [sum(move**2 for move in moves[at : at + 24]) for at in range(0, len(moves) - 24, 24)]
-    assert max(days) > 5 * sorted(days)[len(days) // 4]
-
-
 @given(st.integers(0, 20 * 24 - 1), st.integers(0, HOUR), st.sampled_from(["BTCUSDT", "WIFUSDT"]))
 def test_an_hours_candle_holds_every_price_of_the_hour(hour: int, into: int, symbol: str) -> None:
     chosen, start = contract(symbol), EPOCH + hour * HOUR
@@ -182,28 +165,18 @@ premiums = st.floats(-0.05, 0.05)
 hours = st.sampled_from([1, 4, 8])
 
 
-@given(premiums, hours)
-def test_the_rate_is_the_textbook_formula(premium: float, interval: int) -> None:
+@given(premiums, hours, st.floats(0.002, 0.03))
+def test_the_rate_is_the_textbook_formula(premium: float, interval: int, cap: float) -> None:
     base = interest(interval)
     textbook = premium + max(-DAMPER, min(DAMPER, base - premium))
-    assert funding_rate(premium, interval, cap=1.0) == pytest.approx(textbook, abs=1e-15)
+    capped = max(-cap, min(cap, textbook))
+    assert funding_rate(premium, interval, cap) == pytest.approx(capped, abs=1e-15)
 
 
 @given(st.floats(-1.0, 1.0), hours)
 def test_near_the_interest_the_rate_is_pinned_exactly(share: float, interval: int) -> None:
     premium = interest(interval) + share * DAMPER * 0.999
     assert funding_rate(premium, interval, cap=0.02) == interest(interval)
-
-
-@given(premiums, hours, st.floats(0.002, 0.03))
-def test_no_rate_exceeds_the_contracts_bounds(premium: float, interval: int, cap: float) -> None:
-    assert -cap <= funding_rate(premium, interval, cap) <= cap
-
-
-@given(premiums, premiums, hours)
-def test_a_higher_premium_never_lowers_the_rate(one: float, two: float, interval: int) -> None:
-    low, high = sorted((one, two))
-    assert funding_rate(low, interval, 0.02) <= funding_rate(high, interval, 0.02)
 
 
 def test_the_pin_is_written_without_a_rounding_error() -> None:
@@ -224,41 +197,6 @@ def test_bitcoin_is_mostly_pinned_but_visits_the_bands_on_both_sides(seed: int) 
     assert max(rates) > 0.03
 
 
-SOME_DAYS = [EPOCH + day * DAY + 5 * HOUR + 1_234_567 for day in range(0, 60, 3)]
-LIVE = [contract(symbol) for symbol in sorted(LIVE_SYMBOLS)]
-
-
-def rates_per_8h(now: int) -> list[float]:
-    return [WORLD.funding_rate(each, now) * 8 / each.funding_hours for each in LIVE]
-
-
-def test_contracts_pay_different_funding_and_many_rest_at_the_interest_rate() -> None:
-    resting = []
-    for now in SOME_DAYS:
-        rates = rates_per_8h(now)
-        resting.append(sum(math.isclose(rate, 0.0001) for rate in rates) / len(rates))
-        assert len(set(rates)) >= 10
-    assert max(resting) < 0.9
-    assert 0.4 < sum(resting) / len(resting) < 0.7
-
-
-def test_every_day_shows_contracts_in_every_band_of_funding() -> None:
-    edges = (-0.0003, -0.00005, 0.00015, 0.0003)
-    for now in SOME_DAYS:
-        rates = [rate for hour in range(24) for rate in rates_per_8h(now + hour * HOUR)]
-        assert {sum(rate >= edge for edge in edges) for rate in rates} == {0, 1, 2, 3, 4}
-
-
-def test_a_few_coins_are_under_stress_on_any_day() -> None:
-    for now in SOME_DAYS:
-        rates = [abs(WORLD.funding_rate(each, now)) for each in LIVE]
-        grown = [
-            WORLD.open_interest(each, now) / WORLD.open_interest(each, now - DAY) for each in LIVE
-        ]
-        assert 0 < sum(rate > 0.001 for rate in rates) < 20
-        assert max(grown) > 1.15
-
-
 def test_coins_move_together() -> None:
     def moves(symbol: str) -> list[float]:
         prices = [WORLD.price(contract(symbol), EPOCH + hour * HOUR) for hour in range(30 * 24)]
@@ -267,16 +205,6 @@ def test_coins_move_together() -> None:
     assert correlation(moves("BTCUSDT"), moves("ETHUSDT")) > 0.6
     assert correlation(moves("BTCUSDT"), moves("ARBUSDT")) > 0.4
     assert abs(correlation(moves("BTCUSDT"), moves("EURUSDUSDT"))) < 0.4
-
-
-def test_some_contract_goes_far_beyond_the_bands_on_each_side() -> None:
-    rates = [
-        settlement.rate * 8 / chosen.funding_hours
-        for chosen in (contract(s) for s in ("ZECUSDT", "WIFUSDT", "POPCATUSDT", "TONUSDT"))
-        for settlement in WORLD.settlements(chosen, EPOCH, EPOCH + 60 * DAY)
-    ]
-    assert min(rates) < -0.0006
-    assert max(rates) > 0.0006
 
 
 @given(st.integers(0, 40), st.sampled_from(["BTCUSDT", "TONUSDT", "POPCATUSDT"]))
@@ -299,25 +227,8 @@ def test_long_accounts_are_counted_every_five_minutes(after: int) -> None:
 def test_liquidations_of_two_spans_are_those_of_both_together(cuts: list[int]) -> None:
     first, middle, last = (EPOCH + cut for cut in sorted(cuts))
     halves = WORLD.liquidations(first, middle) + WORLD.liquidations(middle, last)
-    assert halves == World.liquidations(WORLD, first, last)
+    assert halves == World.liquidations(WORLD, first, last) == sorted(set(halves))
     assert all(first <= event.time < last for event in halves)
-
-
-def test_liquidations_are_as_many_as_expected_and_come_in_bursts() -> None:
-    days = 12
-    events = WORLD.liquidations(EPOCH, EPOCH + days * DAY)
-    counts = [0] * (days * 24)
-    for event in events:
-        counts[(event.time - EPOCH) // HOUR] += 1
-    mean = len(events) / len(counts)
-    variance = sum((count - mean) ** 2 for count in counts) / len(counts)
-    assert 25 < mean < 110
-    assert variance > 5 * mean
-    assert events == sorted(events)
-    assert len(set(events)) == len(events)
-    worth = sorted(float(event.size) * float(event.price) for event in events)
-    assert worth[0] > 0
-    assert sum(worth[-len(worth) // 20 :]) > 0.3 * sum(worth)
 
 
 def test_a_falling_price_liquidates_longs_and_a_rising_one_shorts() -> None:
@@ -341,22 +252,13 @@ def test_wire_messages_hold_every_liquidation_once() -> None:
         assert all(0 < message["ts"] - row["T"] <= 500 for row in message["data"])
 
 
-def test_a_new_folder_gets_an_anchor_sixty_days_back(tmp_path: Path) -> None:
-    now = EPOCH + 1_234_567
-    anchor = load_or_create_anchor(tmp_path / "new", 5, now)
+def test_a_new_folder_gets_an_anchor_sixty_days_back_and_keeps_it(tmp_path: Path) -> None:
+    anchor = load_or_create_anchor(tmp_path / "new", 5, EPOCH + 1_234_567)
     assert anchor == Anchor(5, EPOCH - 60 * DAY, id=anchor.id)
     assert [file.name for file in (tmp_path / "new").iterdir()] == ["world.json"]
-
-
-def test_a_stored_anchor_wins_over_the_seed(tmp_path: Path) -> None:
-    first = load_or_create_anchor(tmp_path, 5, EPOCH)
-    assert load_or_create_anchor(tmp_path, 6, EPOCH + 30 * DAY) == first
-
-
-def test_a_folder_remembers_that_its_demo_began_fresh(tmp_path: Path) -> None:
+    assert load_or_create_anchor(tmp_path / "new", 6, EPOCH + 30 * DAY) == anchor
     load_or_create_anchor(tmp_path, 5, EPOCH, fresh=True)
     assert load_or_create_anchor(tmp_path, 5, EPOCH + DAY).fresh
-    assert not load_or_create_anchor(tmp_path / "replayed", 5, EPOCH).fresh
 
 
 @pytest.mark.parametrize(
