@@ -21,7 +21,7 @@ from barograph_demo.servers.wallets import (
     address_of,
     load_or_create_wallets,
 )
-from support.demo_facilitator import World, with_world
+from support.demo_facilitator import running_world
 
 PLACE = "127.0.0.1:4711"
 SETTINGS = Settings.model_validate(payment_settings(PLACE))
@@ -62,23 +62,24 @@ def test_no_proof_without_a_known_wallet_and_a_running_demo(
     assert result.stdout == ""
 
 
-def test_wallet_of_a_stranger_gets_money_that_lasts(tmp_path: Path) -> None:
-    async def given(world: World, *address: str) -> dict[str, str]:
-        place = f"{world.address.host}:{world.address.port}"
-        (tmp_path / "demo.json").write_text(json.dumps({"facilitator": place}))
-        command = ["wallet", *address, "--json", "--data", str(tmp_path)]
-        result = await asyncio.to_thread(CliRunner().invoke, demo, command)
-        found: dict[str, str] = json.loads(result.stdout or "{}")
-        assert found or "40 hexadecimal digits" in result.stderr
-        return found
+async def test_wallet_of_a_stranger_gets_money_that_lasts(tmp_path: Path) -> None:
+    async def given(*address: str) -> dict[str, str]:
+        async with running_world(tmp_path) as world:
+            place = f"{world.address.host}:{world.address.port}"
+            (tmp_path / "demo.json").write_text(json.dumps({"facilitator": place}))
+            command = ["wallet", *address, "--json", "--data", str(tmp_path)]
+            result = await asyncio.to_thread(CliRunner().invoke, demo, command)
+        assert result.stdout or "40 hexadecimal digits" in result.stderr
+        return dict(json.loads(result.stdout or "{}"))
 
-    made = with_world(tmp_path, given)
+    made = await given()
     address = address_of(int(made["private_key"], 16))
     assert made["address"] == address
-    more = with_world(tmp_path, lambda world: given(world, address))
+    more = await given(address)
     assert more == {"address": address, "network": NETWORK, "usdc": "2000.00"}
-    assert with_world(tmp_path, lambda world: world.balance(address)) == 2 * FUNDS
-    assert with_world(tmp_path, lambda world: given(world, "0xjunk")) == {}
+    async with running_world(tmp_path) as world:
+        assert await world.balance(address) == 2 * FUNDS
+    assert await given("0xjunk") == {}
 
 
 @pytest.mark.parametrize("command", [["proof"], ["wallet"], ["fault", "facilitator", "on"]])
