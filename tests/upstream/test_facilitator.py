@@ -246,102 +246,84 @@ def test_a_facilitator_that_takes_too_long_is_not_waited_for(script: Script) -> 
     "The facilitator is unreachable",
     "Nothing is charged, and the same proof works later.",
 )
-def test_unreachable_facilitator_counts_as_not_asked() -> None:
-    async def work() -> list[str]:
-        async with serving(hangs) as server:
-            gone = server.url
-            # It does not speak TLS: the connection never comes about.
-            secure = facilitator(gone.replace("http:", "https:"), seconds=0.6)
-            outcomes = [await verify(secure), await settle(secure)]
-            await secure.close()
-            assert server.asked == []
-        client = facilitator(gone)
-        outcomes += [await verify(client), await settle(client)]
+async def test_unreachable_facilitator_counts_as_not_asked() -> None:
+    async with serving(hangs) as server:
+        gone = server.url
+        # It does not speak TLS: the connection never comes about.
+        secure = facilitator(gone.replace("http:", "https:"), seconds=0.6)
+        outcomes = [await verify(secure), await settle(secure)]
+        await secure.close()
+        assert server.asked == []
+    client = facilitator(gone)
+    outcomes += [await verify(client), await settle(client)]
+    await client.close()
+    assert outcomes == ["unavailable"] * 4
+
+
+async def test_a_connection_that_the_facilitator_closes_meanwhile_leaves_it_unknown() -> None:
+    async with serving(says(VALID)) as server:
+        client = facilitator(server.url)
+        outcomes = [await verify(client)]
+        server.script = hangs_up
+        outcomes.append(await settle(client))
         await client.close()
-        return outcomes
-
-    assert asyncio.run(work()) == ["unavailable"] * 4
-
-
-def test_a_connection_that_the_facilitator_closes_meanwhile_leaves_it_unknown() -> None:
-    async def work() -> list[str]:
-        async with serving(says(VALID)) as server:
-            client = facilitator(server.url)
-            outcomes = [await verify(client)]
-            server.script = hangs_up
-            outcomes.append(await settle(client))
-            await client.close()
-        return outcomes
-
-    assert asyncio.run(work()) == ["valid", "unknown"]
+    assert outcomes == ["valid", "unknown"]
 
 
 @pytest.mark.thorough
-def test_request_beyond_the_connection_limit_is_never_sent() -> None:
-    async def work() -> list[str]:
-        async with serving(hangs) as server:
-            client = facilitator(server.url, seconds=4.0)  # a busy machine sends them late
-            asked = [asyncio.create_task(settle(client)) for _ in range(MAX_REQUESTS + 1)]
-            outcomes = await asyncio.gather(*asked)
-            assert len(server.asked) == MAX_REQUESTS
-            await client.close()
-        return outcomes
-
-    assert asyncio.run(work()) == ["unknown"] * MAX_REQUESTS + ["unavailable"]
+async def test_request_beyond_the_connection_limit_is_never_sent() -> None:
+    async with serving(hangs) as server:
+        client = facilitator(server.url, seconds=4.0)  # a busy machine sends them late
+        asked = [asyncio.create_task(settle(client)) for _ in range(MAX_REQUESTS + 1)]
+        outcomes = await asyncio.gather(*asked)
+        assert len(server.asked) == MAX_REQUESTS
+        await client.close()
+    assert outcomes == ["unknown"] * MAX_REQUESTS + ["unavailable"]
 
 
-def test_a_full_pool_of_our_own_tells_nothing_about_the_facilitator() -> None:
-    async def work() -> str:
-        is_full = asyncio.Event()
+async def test_a_full_pool_of_our_own_tells_nothing_about_the_facilitator() -> None:
+    is_full = asyncio.Event()
 
-        async def fills(writer: asyncio.StreamWriter) -> None:
-            if len(server.asked) == MAX_REQUESTS:
-                is_full.set()
-            await hangs(writer)
+    async def fills(writer: asyncio.StreamWriter) -> None:
+        if len(server.asked) == MAX_REQUESTS:
+            is_full.set()
+        await hangs(writer)
 
-        async with serving(fills) as server:
-            client = facilitator(server.url, seconds=4.0)  # a busy machine sends them late
-            settling = [asyncio.create_task(settle(client)) for _ in range(MAX_REQUESTS)]
-            await is_full.wait()
-            _, outcome = await asyncio.gather(client.probe(), verify(client))
-            learned = {(each.answered_at, each.failing_since) for each in client.health}
-            assert learned == {(None, None)}
-            for task in settling:
-                task.cancel()
-            await asyncio.gather(*settling, return_exceptions=True)
-            await client.close()
-        return outcome
-
-    assert asyncio.run(work()) == "unavailable"
+    async with serving(fills) as server:
+        client = facilitator(server.url, seconds=4.0)  # a busy machine sends them late
+        settling = [asyncio.create_task(settle(client)) for _ in range(MAX_REQUESTS)]
+        await is_full.wait()
+        _, outcome = await asyncio.gather(client.probe(), verify(client))
+        learned = {(each.answered_at, each.failing_since) for each in client.health}
+        assert learned == {(None, None)}
+        for task in settling:
+            task.cancel()
+        await asyncio.gather(*settling, return_exceptions=True)
+        await client.close()
+    assert outcome == "unavailable"
 
 
-def test_more_questions_than_may_be_asked_at_once_can_be_asked_one_after_the_other() -> None:
-    async def work() -> set[str]:
-        async with serving(says(VALID)) as server:
-            client = facilitator(server.url)
-            outcomes = {await verify(client) for _ in range(MAX_REQUESTS + 1)}
-            server.script = hangs_up
-            outcomes |= {await verify(client) for _ in range(MAX_REQUESTS + 1)}
-            assert len(server.asked) == 2 * MAX_REQUESTS + 2
-            await client.close()
-        return outcomes
-
-    assert asyncio.run(work()) == {"valid", "unavailable"}
+async def test_more_questions_than_may_be_asked_at_once_can_be_asked_one_after_the_other() -> None:
+    async with serving(says(VALID)) as server:
+        client = facilitator(server.url)
+        outcomes = {await verify(client) for _ in range(MAX_REQUESTS + 1)}
+        server.script = hangs_up
+        outcomes |= {await verify(client) for _ in range(MAX_REQUESTS + 1)}
+        assert len(server.asked) == 2 * MAX_REQUESTS + 2
+        await client.close()
+    assert outcomes == {"valid", "unavailable"}
 
 
 @pytest.mark.thorough
-def test_replies_that_never_end_do_not_keep_others_from_asking() -> None:
-    async def work() -> str:
-        async with serving(drips) as server:
-            client = facilitator(server.url, seconds=3)
-            asked = [asyncio.create_task(settle(client)) for _ in range(MAX_REQUESTS)]
-            assert "unknown" in await asyncio.gather(*asked)
-            server.script = says(VALID)
-            outcome = await verify(client)
-            await client.close()
-        return outcome
-
-    assert asyncio.run(work()) == "valid"
+async def test_replies_that_never_end_do_not_keep_others_from_asking() -> None:
+    async with serving(drips) as server:
+        client = facilitator(server.url, seconds=3)
+        asked = [asyncio.create_task(settle(client)) for _ in range(MAX_REQUESTS)]
+        assert "unknown" in await asyncio.gather(*asked)
+        server.script = says(VALID)
+        outcome = await verify(client)
+        await client.close()
+    assert outcome == "valid"
 
 
 @pytest.mark.parametrize("payer", [PAYER, PAYER.upper().replace("X", "x")])
@@ -495,15 +477,12 @@ def test_the_facilitator_gets_what_was_read_of_the_proof_and_the_token(
         assert "cookie" not in asked.headers
 
 
-def test_without_a_token_none_is_sent() -> None:
-    async def run() -> Server:
-        async with serving(says(VALID)) as server:
-            client = facilitator(server.url)
-            await verify(client)
-            await client.close()
-        return server
-
-    (asked,) = asyncio.run(run()).asked
+async def test_without_a_token_none_is_sent() -> None:
+    async with serving(says(VALID)) as server:
+        client = facilitator(server.url)
+        await verify(client)
+        await client.close()
+    (asked,) = server.asked
     assert "authorization" not in asked.headers
 
 
@@ -517,20 +496,15 @@ def test_a_token_that_cannot_be_sent_is_refused_at_the_start(token: str) -> None
 @pytest.mark.parametrize(
     "script", [hangs_up, says(b"<html>"), says(VALID, 500), says({"isValid": False})]
 )
-def test_no_error_tells_of_the_proof_the_token_or_the_place(script: Script) -> None:
-    async def run() -> list[str]:
-        said = []
-        async with serving(script) as server:
-            client = facilitator(server.url, x402_facilitator_token=TOKEN)
-            for work in (client.verify, client.settle):
-                with pytest.raises(
-                    (InvalidProof, FacilitatorUnavailable, SettlementUnknown)
-                ) as caught:
-                    await work(proof())
-                said.append(str(caught.value))
-            secrets = [TOKEN, PAYER, proof().nonce, proof().signature, server.url[7:]]
-            assert not any(secret in text for secret in secrets for text in said)
-            await client.close()
-        return said
-
-    assert len(asyncio.run(run())) == 2
+async def test_no_error_tells_of_the_proof_the_token_or_the_place(script: Script) -> None:
+    said = []
+    async with serving(script) as server:
+        client = facilitator(server.url, x402_facilitator_token=TOKEN)
+        for work in (client.verify, client.settle):
+            with pytest.raises((InvalidProof, FacilitatorUnavailable, SettlementUnknown)) as caught:
+                await work(proof())
+            said.append(str(caught.value))
+        secrets = [TOKEN, PAYER, proof().nonce, proof().signature, server.url[7:]]
+        assert not any(secret in text for secret in secrets for text in said)
+        await client.close()
+    assert len(said) == 2

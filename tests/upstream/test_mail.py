@@ -184,18 +184,15 @@ def test_content_that_is_refused_makes_the_mail_undeliverable() -> None:
 
 
 @pytest.mark.parametrize("stage", ["rcpt_answers", "data_answers"])
-def test_a_mail_that_is_put_off_can_be_sent_later(stage: str) -> None:
+async def test_a_mail_that_is_put_off_can_be_sent_later(stage: str) -> None:
     handler = Handler()
     setattr(handler, stage, [f"451 try again later, {RECIPIENT}"])
 
-    async def scenario() -> None:
-        async with aiosmtpd_server(handler) as port:
-            with pytest.raises(Deferred, match=r"\(451\)") as refusal:
-                await sender(port).send(MAIL)
-            assert_nameless(refusal.value)
+    async with aiosmtpd_server(handler) as port:
+        with pytest.raises(Deferred, match=r"\(451\)") as refusal:
             await sender(port).send(MAIL)
-
-    asyncio.run(scenario())
+        assert_nameless(refusal.value)
+        await sender(port).send(MAIL)
     assert len(handler.taken) == 1
 
 
@@ -340,15 +337,12 @@ def secured(scheme: str, authority: Authority, login: Login) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("scheme", ["smtp+starttls", "smtps"])
-def test_a_mail_goes_over_tls_with_user_and_password(scheme: str, authority: Authority) -> None:
+async def test_mail_goes_over_tls_with_user_and_password(scheme: str, authority: Authority) -> None:
     handler, login = Handler(), Login()
 
-    async def scenario() -> None:
-        async with aiosmtpd_server(handler, **secured(scheme, authority, login)) as port:
-            url = f"{scheme}://user%40x:p%40ss%2Fw%23rd@"
-            await sender(port, url, tls=authority.client).send(MAIL)
-
-    asyncio.run(scenario())
+    async with aiosmtpd_server(handler, **secured(scheme, authority, login)) as port:
+        url = f"{scheme}://user%40x:p%40ss%2Fw%23rd@"
+        await sender(port, url, tls=authority.client).send(MAIL)
     assert len(handler.taken) == len(login.tried) == 1
 
 

@@ -136,19 +136,16 @@ def test_a_harmless_fault_changes_no_number(
     "`/api/status` quotes it in the check of that exchange. The announcement alone degrades "
     "nothing.",
 )
-def test_an_announcement_is_quoted_and_degrades_nothing(tmp_path: Path) -> None:
-    async def work() -> list[dict[str, Any]]:
-        async with running_venues(tmp_path) as stack:
-            for venue in ("bybit", "hyperliquid"):
-                stack.faults[venue].turn_on("announcement", stack.clock())
-            task = asyncio.create_task(stack.exchanges["bybit"].keep_up())
-            async with asyncio.timeout(60):
-                while "announces" not in await stack.check("exchange"):
-                    await stack.take_readings()
-            task.cancel()
-            return list((await stack.get("/api/status"))[1]["checks"])
-
-    checks = {each["name"]: each for each in asyncio.run(work())}
+async def test_an_announcement_is_quoted_and_degrades_nothing(tmp_path: Path) -> None:
+    async with running_venues(tmp_path) as stack:
+        for venue in ("bybit", "hyperliquid"):
+            stack.faults[venue].turn_on("announcement", stack.clock())
+        task = asyncio.create_task(stack.exchanges["bybit"].keep_up())
+        async with asyncio.timeout(60):
+            while "announces" not in await stack.check("exchange"):
+                await stack.take_readings()
+        task.cancel()
+        checks = {each["name"]: each for each in (await stack.get("/api/status"))[1]["checks"]}
     assert "; it announces: System upgrade (ongoing, 20" in checks["exchange"]["detail"]
     assert "; it announces: Network upgrade in progress" in checks["hyperliquid"]["detail"]
     assert {checks[name]["status"] for name in ("exchange", "hyperliquid", "binance")} == {"ok"}

@@ -216,41 +216,40 @@ class Listener(ccxt.pro.binanceusdm):  # type: ignore[misc]
         return found
 
 
-def test_ccxt_hears_the_same_side_and_price_of_every_liquidation(binance: BinanceAddress) -> None:
+async def test_ccxt_hears_the_same_side_and_price_of_liquidations(
+    binance: BinanceAddress,
+) -> None:
     market = FaultyMarket(VenueMarket(WORLD, BINANCE), BinanceFaults())
 
-    async def listen() -> None:
-        ours, theirs = Heard(), Heard()
-        exchange = BinanceExchange(settings(binance), clock=clock)
-        client = binance_client(Listener, binance)
-        client.heard = theirs
-        client.urls["api"]["ws"]["future"] = binance.stream_url.replace("/market/stream", "/ws")
-        tasks = [
-            asyncio.create_task(exchange.listen(contract_names(BINANCE), ours)),
-            asyncio.create_task(client.watch_liquidations_for_symbols(None)),
-        ]
-        try:
-            async with asyncio.timeout(PATIENCE):
-                while not ours.connected.is_set():
-                    CLOCK[0] += 3 * SECOND  # one more mark price
-                    with suppress(TimeoutError):
-                        await asyncio.wait_for(ours.connected.wait(), 0.1)
-                await theirs.connected.wait()
-                start, CLOCK[0] = CLOCK[0] + SECOND, CLOCK[0] + 2 * HOUR
-                frames: list[Any] = force_orders(market, start, CLOCK[0] - SECOND)
-                orders = [frame["o"] for frame in frames]
-                wanted = {(order["T"], order["s"]) for order in orders if order["st"] == 1}
-                await asyncio.gather(ours.wait_for(wanted), theirs.wait_for(wanted))
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            await asyncio.gather(client.close(), exchange.close())
-            CLOCK[0] = NOW
-        assert [ours[each] for each in wanted] == [theirs[each] for each in wanted]
-        assert {ours[each][0] for each in wanted} == {"buy", "sell"}
-
-    asyncio.run(listen())
+    ours, theirs = Heard(), Heard()
+    exchange = BinanceExchange(settings(binance), clock=clock)
+    client = binance_client(Listener, binance)
+    client.heard = theirs
+    client.urls["api"]["ws"]["future"] = binance.stream_url.replace("/market/stream", "/ws")
+    tasks = [
+        asyncio.create_task(exchange.listen(contract_names(BINANCE), ours)),
+        asyncio.create_task(client.watch_liquidations_for_symbols(None)),
+    ]
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while not ours.connected.is_set():
+                CLOCK[0] += 3 * SECOND  # one more mark price
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(ours.connected.wait(), 0.1)
+            await theirs.connected.wait()
+            start, CLOCK[0] = CLOCK[0] + SECOND, CLOCK[0] + 2 * HOUR
+            frames: list[Any] = force_orders(market, start, CLOCK[0] - SECOND)
+            orders = [frame["o"] for frame in frames]
+            wanted = {(order["T"], order["s"]) for order in orders if order["st"] == 1}
+            await asyncio.gather(ours.wait_for(wanted), theirs.wait_for(wanted))
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(client.close(), exchange.close())
+        CLOCK[0] = NOW
+    assert [ours[each] for each in wanted] == [theirs[each] for each in wanted]
+    assert {ours[each][0] for each in wanted} == {"buy", "sell"}
 
 
 def test_ccxt_reads_the_same_from_hyperliquid_but_twice_the_open_interest(
