@@ -14,7 +14,6 @@ from standardwebhooks import Webhook as Verifier
 
 from barograph import __version__
 from barograph.cli.databases import require_kind
-from barograph.cli.db import db
 from barograph.cli.keys import keys
 from barograph.cli.webhooks import webhooks
 from barograph.errors import BarographError, ConfigurationError
@@ -31,12 +30,6 @@ from barograph_demo.files import load_or_create_anchor
 from support.clock import START
 
 T = TypeVar("T")
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    assert CliRunner().invoke(db, ["upgrade", "--data", str(tmp_path)]).exit_code == 0
-    return tmp_path
 
 
 def run(folder: Path, *arguments: str) -> Result:
