@@ -194,107 +194,28 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
     return asyncio.run(everything())
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        pytest.param(
-            "502",
-            marks=pytest.mark.outcome(
-                "The exchange returns 502",
-                "502 after the freshness limit; status `down` (unreachable). "
-                "Both end when the exchange recovers.",
-            ),
-        ),
-        pytest.param(
-            "hang",
-            marks=pytest.mark.outcome(
-                "The exchange hangs",
-                "502 after the freshness limit; status `down` (unreachable). "
-                "Both end when the exchange recovers.",
-            ),
-        ),
-        pytest.param(
-            "reset",
-            marks=pytest.mark.outcome(
-                "The exchange resets connections",
-                "502 after the freshness limit; status `down` (unreachable). "
-                "Both end when the exchange recovers.",
-            ),
-        ),
-        pytest.param(
-            "10016",
-            marks=pytest.mark.outcome(
-                "The exchange returns its own error 10016",
-                "502 after the freshness limit; status `down` (unreachable). "
-                "Both end when the exchange recovers.",
-            ),
-        ),
-        pytest.param(
-            "truncated",
-            marks=pytest.mark.outcome(
-                "The exchange's replies are cut off",
-                "502 after the freshness limit; status `down` (unreachable). "
-                "Both end when the exchange recovers.",
-            ),
-        ),
-        pytest.param(
-            "empty-list",
-            marks=pytest.mark.outcome(
-                "The exchange returns an empty list",
-                "502 after the freshness limit; status `down` (invalid reply). "
-                "Both end when the exchange recovers.",
-            ),
-        ),
-        pytest.param(
-            "stale-clock",
-            marks=pytest.mark.outcome(
-                "The exchange repeats old data",
-                "502 after the freshness limit; status `down` (invalid reply). "
-                "Both end when the exchange recovers.",
-            ),
-        ),
-        pytest.param(
-            "429",
-            marks=pytest.mark.outcome(
-                "The exchange throttles the service with 429",
-                "502 after the freshness limit; status `down` (throttled). "
-                "Both end when the exchange recovers.",
-            ),
-        ),
-        pytest.param(
-            "10006",
-            marks=pytest.mark.outcome(
-                "The exchange throttles the service with 10006",
-                "502 after the freshness limit; status `down` (throttled). "
-                "Both end when the exchange recovers.",
-            ),
-        ),
-        pytest.param(
-            "403-json",
-            marks=pytest.mark.outcome(
-                "The exchange bans the service for too many requests (403 JSON)",
-                "502 after the freshness limit; status `down` (throttled). "
-                "Both end when the exchange recovers.",
-            ),
-        ),
-        pytest.param(
-            "403-html",
-            marks=pytest.mark.outcome(
-                "The exchange refuses the service's region (403 HTML)",
-                "502 after the freshness limit; status `down` (refused). "
-                "Both end when the exchange recovers.",
-            ),
-        ),
-        pytest.param(
-            "outage",
-            marks=pytest.mark.outcome(
-                "The exchange is unreachable",
-                "502 after the freshness limit; status `down` (unreachable). "
-                "Both end when the exchange recovers.",
-            ),
-        ),
-    ],
+@pytest.mark.outcome(
+    "The exchange returns 502 or its own error 10016, hangs, resets connections, cuts its replies "
+    "off or is unreachable",
+    "502 after the freshness limit; status `down` (unreachable). "
+    "Both end when the exchange recovers.",
 )
+@pytest.mark.outcome(
+    "The exchange returns an empty list or repeats old data",
+    "502 after the freshness limit; status `down` (invalid reply). "
+    "Both end when the exchange recovers.",
+)
+@pytest.mark.outcome(
+    "The exchange throttles the service (429 or 10006), or bans it for too many requests "
+    "(403 JSON)",
+    "502 after the freshness limit; status `down` (throttled). "
+    "Both end when the exchange recovers.",
+)
+@pytest.mark.outcome(
+    "The exchange refuses the service's region (403 HTML)",
+    "502 after the freshness limit; status `down` (refused). Both end when the exchange recovers.",
+)
+@pytest.mark.parametrize("fault", SILENCING)
 def test_failing_exchange_leads_to_502_and_a_named_failure(
     results: dict[str, Result], fault: str
 ) -> None:
