@@ -16,10 +16,12 @@ from hypothesis import strategies as st
 from barograph.errors import InvalidReply, UnknownToUpstream
 from barograph.markets.records import LongAccounts, Perpetual
 from barograph.upstream.bybit.decode import (
+    MAX_SETTLEMENTS,
     Instrument,
     decode_announcement,
     decode_instruments,
     decode_long_accounts,
+    decode_settlements,
     decode_tickers,
     decode_time,
 )
@@ -216,6 +218,7 @@ def test_tickers_without_any_kept_contract_are_invalid(result: bytes) -> None:
     [
         *(decode_instruments, decode_time, decode_announcement),
         *(partial(decode_tickers, kept=KEPT), partial(decode_long_accounts, contract="BTCUSDT")),
+        partial(decode_settlements, contract="BTCUSDT"),
     ],
 )
 def test_a_result_of_another_shape_is_invalid(
@@ -261,6 +264,56 @@ def test_a_share_that_is_missing_or_out_of_range_is_unknown_and_another_wrong_on
     listed = [] if change is None else [{**row, **change}]
     with pytest.raises(error):
         decode_long_accounts(msgspec.json.encode({"list": listed}), "BTCUSDT")
+
+
+SETTLED: list[dict[str, object]] = json.loads(
+    (Path(__file__).parent / "samples/bybit/funding_history.json").read_bytes()
+)["result"]["list"]
+
+
+def _settled(*rows: dict[str, object]) -> list[int]:
+    """The times of the settlements in these rows; test_bybit_samples has their rates."""
+    rates = decode_settlements(msgspec.json.encode({"list": rows}), "BTCUSDT").rates
+    return [each.at for each in rates]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"fundingRate": ""},
+        {"fundingRate": None},
+        {"fundingRate": 0.0001},
+        {"fundingRate": "nan"},
+        {"fundingRateTimestamp": "1794787200"},
+        {"fundingRateTimestamp": ""},
+        {"symbol": "ETHUSDT"},
+        {"fundingRateTimestamp": SETTLED[1]["fundingRateTimestamp"]},
+    ],
+    ids=str,
+)
+def test_settlements_with_one_row_that_cannot_be_true_are_invalid(
+    change: dict[str, object],
+) -> None:
+    with pytest.raises(InvalidReply):
+        _settled({**SETTLED[0], **change}, *SETTLED[1:])
+
+
+def test_a_settlement_out_of_range_is_left_out_alone_and_none_at_all_is_unknown() -> None:
+    newest, middle, oldest = SETTLED
+    absurd = {**middle, "fundingRate": "1e99"}
+    assert _settled(newest, absurd, oldest) == [1794787200000 - 57_600_000, 1794787200000]
+    with pytest.raises(InvalidReply):
+        _settled(absurd)
+    with pytest.raises(UnknownToUpstream):
+        _settled()
+
+
+def test_more_settlements_than_were_asked_for_are_invalid() -> None:
+    times = [1794787200000 - back * 3_600_000 for back in range(MAX_SETTLEMENTS + 1)]
+    rows = [{**SETTLED[0], "fundingRateTimestamp": str(time)} for time in times]
+    assert _settled(*rows[:-1]) == times[-2::-1]
+    with pytest.raises(InvalidReply):
+        _settled(*rows)
 
 
 def test_the_time_is_read_in_milliseconds() -> None:

@@ -21,6 +21,7 @@ from barograph.errors import (
     Unreachable,
     UpstreamError,
 )
+from barograph.markets.exchange import SettlementHistory
 from barograph.settings import Settings
 from barograph.upstream.bybit import BybitExchange
 
@@ -117,6 +118,11 @@ def time(exchange: BybitExchange) -> Awaitable[object]:
     return exchange.server_time()
 
 
+def settlements(exchange: BybitExchange) -> Awaitable[object]:
+    history: SettlementHistory = exchange
+    return history.settlements("BTCUSDT")
+
+
 def replaced(bybit: Bybit, answer: Answer) -> Callable[[BybitExchange], Awaitable[object]]:
     async def replace(_: BybitExchange) -> None:
         bybit.answers["tickers"] = answer
@@ -134,6 +140,21 @@ def test_a_share_is_asked_for_by_contract() -> None:
         "period": "5min",
         "limit": "1",
     }
+
+
+@pytest.mark.parametrize(("ahead", "kind"), [(0, tuple), (-1, InvalidReply)])
+def test_settlements_are_asked_for_by_contract_and_none_is_still_to_come(
+    ahead: int, kind: type
+) -> None:
+    bybit, at = Bybit(), 1_794_787_200_000  # of the newest settlement
+    sample = REPLIES.parent / "samples/bybit/funding_history.json"
+    document = {**json.loads(sample.read_bytes()), "time": at + ahead}
+    bybit.now = at
+    bybit.answers["funding/history"] = lambda _: httpx2.Response(200, json=document)
+    [rates] = run(bybit, settlements)
+    assert type(rates) is kind
+    asked = {"category": "linear", "symbol": "BTCUSDT", "limit": "200"}
+    assert dict(bybit.asked[0].url.params) == asked
 
 
 def test_values_out_of_range_are_named_until_they_are_read_well_again() -> None:
