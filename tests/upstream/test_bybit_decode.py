@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from barograph.errors import InvalidReply, UnknownToUpstream
-from barograph.markets.records import LongAccounts, Perpetual
+from barograph.markets.records import Perpetual
 from barograph.upstream.bybit.decode import (
     MAX_SETTLEMENTS,
     Instrument,
@@ -70,12 +70,6 @@ def test_only_trading_usdt_perpetuals_are_kept() -> None:
     assert page.cursor == ""
 
 
-def test_a_page_that_is_not_the_last_carries_a_cursor() -> None:
-    cursor = "first%3DBTCUSDT%26last%3DBTCUSDT"
-    result = {**_result("instruments.json"), "nextPageCursor": cursor}
-    assert decode_instruments(msgspec.json.encode(result)).cursor == cursor
-
-
 def test_every_kept_contract_becomes_a_perpetual() -> None:
     tickers = decode_tickers(_tickers(), KEPT)
     assert {perpetual.contract for perpetual in tickers.perpetuals} == KEPT.keys()
@@ -95,13 +89,6 @@ def test_every_kept_contract_becomes_a_perpetual() -> None:
     )
     assert by_name["SHIB1000USDT"].funding_rate_pct == 0.0
     assert {"BIOUSDT", "BTC-25DEC26"} <= tickers.symbols
-
-
-def test_open_interest_is_single_sided() -> None:
-    row = next(row for row in _result("tickers.json")["list"] if row["symbol"] == "BTCUSDT")
-    perpetual = next(p for p in decode_tickers(_tickers(), KEPT).perpetuals if p.base == "BTC")
-    assert perpetual.open_interest_usd == float(row["singleOpenInterestValue"])
-    assert float(row["openInterestValue"]) == pytest.approx(2 * perpetual.open_interest_usd)
 
 
 @pytest.mark.parametrize("value", [..., "", None, "n/a", "-1", "1000000000001"])
@@ -228,12 +215,6 @@ def test_a_result_of_another_shape_is_invalid(
         decode(result)
 
 
-def test_a_share_is_read_in_percent() -> None:
-    result = msgspec.json.encode(_result("account_ratio.json"))
-    expected = LongAccounts("BTCUSDT", long_account_pct=57.77, sampled_at=1794787200000)
-    assert decode_long_accounts(result, "BTCUSDT") == expected
-
-
 def test_the_newest_share_is_taken_whatever_the_order() -> None:
     rows = [("0.4", "0.6", "1794787200000"), ("0.3", "0.7", "1794787500000")]
     for order in (rows, rows[::-1]):
@@ -314,10 +295,6 @@ def test_more_settlements_than_were_asked_for_are_invalid() -> None:
     assert _settled(*rows[:-1]) == times[-2::-1]
     with pytest.raises(InvalidReply):
         _settled(*rows)
-
-
-def test_the_time_is_read_in_milliseconds() -> None:
-    assert decode_time(msgspec.json.encode(_result("time.json"))) == 1794787212345
 
 
 @pytest.mark.parametrize("text", ["", "1794787212", "-1", "12345678901234567890123"])
