@@ -106,7 +106,7 @@ class VenueStack:
         self.faults = faults
         self.turns = Turns()
         self.exchanges: dict[str, Adapter] = {}
-        for venue in NAMES:
+        for venue in settings.venue_names:
             pause = self.turns.sleep if venue == BINANCE else _at_once
             self.exchanges[venue] = ADAPTERS[venue](
                 settings, clock=clock, sleep=pause, **QUICK | {"seconds": seconds}
@@ -131,7 +131,7 @@ class VenueStack:
         """Let time pass and read every venue once, with all open interest if `sweep`."""
         self.clock.pass_seconds(seconds)
         await self.lease.renew()
-        if sweep:
+        if sweep and self.turns.task is not None:
             await self.turns.take(SWEEP)
         for venue, exchange in self.exchanges.items():
             try:
@@ -222,8 +222,9 @@ async def running_venues(
                 transport=httpx2.ASGITransport(app=app), base_url="http://barograph.example"
             )
         )
-        found.turns.task = asyncio.create_task(found.exchanges[BINANCE].keep_up())
-        stack.callback(found.turns.task.cancel)
+        if BINANCE in found.exchanges:
+            found.turns.task = asyncio.create_task(found.exchanges[BINANCE].keep_up())
+            stack.callback(found.turns.task.cancel)
         await found.take_readings()
         await found.take_readings(sweep=True)
         yield found

@@ -30,6 +30,7 @@ from barograph.upstream.bybit import BybitExchange
 from barograph.upstream.bybit.messages import MAX_UNANSWERED, Subscribed, Subscriptions
 from barograph.upstream.bybit.stream import _GroupWatcher, _State, _StreamConnection
 from barograph.upstream.venue_stream import ConnectionState, VenueStream
+from support.markets import Watcher
 
 REPLIES = Path(__file__).parent / "bybit_replies"
 BATCH = (REPLIES / "liquidations.json").read_text()
@@ -59,20 +60,6 @@ def reply_to(request: dict[str, object], refusal: str | None = None) -> str:
 def running_clock() -> int:
     """Runs as the real one does, but began when the stored replies were given."""
     return STORED_AT + system_clock() - _STARTED
-
-
-class Watcher:
-    """Keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.heard: list[Liquidation] = []
-        self.spans: list[tuple[int, int]] = []
-
-    def liquidated(self, liquidations: Sequence[Liquidation]) -> None:
-        self.heard.extend(liquidations)
-
-    def watched(self, start: int, end: int) -> None:
-        self.spans.append((start, end))
 
 
 class Server:
