@@ -52,6 +52,18 @@ def test_an_empty_record_is_whole(operator: Operator) -> None:
     assert operator.run("verify").stdout == "nothing is recorded yet\n"
 
 
+def broken(operator: Operator, record: str, sequence: int) -> str:
+    """What `verify` says is wrong with a version or event, and says with and without `--json`."""
+    plain, told = operator.run("verify"), operator.run("verify", "--json")
+    assert (plain.exit_code, told.exit_code) == (1, 1)
+    found = json.loads(told.stdout)
+    assert (found["ok"], found["kind"]) == (False, FUNDING)
+    assert (found["record"], found["sequence"]) == (record, sequence)
+    named, _, why = plain.stdout.partition(": ")[2].partition(": ")
+    assert named == f"{FUNDING} {record} number {sequence}"
+    return why
+
+
 @pytest.mark.parametrize(
     ("table", "words", "record", "sequence"),
     [
@@ -67,13 +79,8 @@ def test_a_changed_version_or_event_is_named_and_ends_with_one(
     operator.run(*WITHDRAW)
     change = f"UPDATE {table} SET document = replace(document, {words})"
     operator.tamper(f"{change} WHERE sequence = {sequence}")
-    plain, told = operator.run("verify"), operator.run("verify", "--json")
 
-    assert (plain.exit_code, told.exit_code) == (1, 1)
-    assert plain.stdout.startswith(f"broken: {FUNDING} {record} number {sequence}: ")
-    found = json.loads(told.stdout)
-    assert (found["ok"], found["kind"]) == (False, FUNDING)
-    assert (found["record"], found["sequence"]) == (record, sequence)
+    assert broken(operator, record, sequence)
 
 
 @pytest.mark.parametrize(
@@ -98,8 +105,8 @@ def test_the_log_of_events_is_verified_against_its_digests_and_what_was_signed(
     rename = """UPDATE history_origin SET keys = replace(keys, '"name":""', '"name":"other"')"""
     run_once(operator.database, lambda database: tamper(database, statement, rename))
 
-    broken = operator.run("verify")
-    assert (broken.exit_code, said in broken.stdout) == (1, True)
+    result = operator.run("verify")
+    assert (result.exit_code, said in result.stdout) == (1, True)
 
 
 CONTENTS: dict[str, Callable[[Operator], bytes]] = {
@@ -196,14 +203,8 @@ def test_older_copy_in_place_of_the_history_is_reported(
     operator.record(1) if record == "version" else operator.run(*WITHDRAW)
     operator.publish()
     operator.history.write_bytes(older)
-    plain, told = operator.run("verify"), operator.run("verify", "--json")
 
-    assert (plain.exit_code, told.exit_code) == (1, 1)
-    named = f"broken: {FUNDING} {record} number {sequence}"
-    assert plain.stdout == f"{named}: it is not the {record} that was published\n"
-    found = json.loads(told.stdout)
-    assert (found["ok"], found["kind"]) == (False, FUNDING)
-    assert (found["record"], found["sequence"]) == (record, sequence)
+    assert broken(operator, record, sequence) == f"it is not the {record} that was published\n"
 
 
 def test_a_new_record_in_the_record_s_place_is_noticed(operator: Operator) -> None:

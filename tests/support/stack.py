@@ -59,14 +59,11 @@ class Stack:
         self.clock = clock
         self.database = database
         self._client = client
-        self.seen: list[tuple[str, int, dict[str, Any]]] = []
 
     async def get(self, path: str) -> tuple[int, dict[str, Any]]:
         """Send a request; a response that takes a minute is a hang."""
         response = await asyncio.wait_for(self._client.get(path), 60)
-        body = response.json()
-        self.seen.append((path, response.status_code, body))
-        return response.status_code, body
+        return response.status_code, response.json()
 
     async def until(self, seen: Callable[[], Awaitable[bool]], what: str) -> None:
         """Wait for a condition, and check all data paths meanwhile."""
