@@ -49,16 +49,6 @@ async def _until_watching(stack: Stack) -> None:
     await stack.until(watching, "time that is watched from now on")
 
 
-async def _unknown_topic(stack: Stack, fault: str) -> Seen:
-    """Reconnect to a stream that doesn't know one of the listed contracts."""
-    stack.faults.turn_on(fault, stack.clock())
-    stack.faults.turn_on("stream-drop", stack.clock())
-    await asyncio.sleep(1)
-    stack.faults.turn_off("stream-drop")
-    await _until_watching(stack)
-    return {"state": (await stack.get("/api/agent/market-state"))[1]}
-
-
 async def _duplicates(stack: Stack, _fault: str) -> Seen:
     """Let time run fast until liquidations came, each batch twice and on both connections."""
     stack.faults.turn_on("stream-duplicates", stack.clock())
@@ -94,7 +84,6 @@ async def _recorded_liquidations(tx: Transaction) -> list[Row]:
 
 
 SCENARIOS: Mapping[str, Callable[[Stack, str], Awaitable[Seen]]] = {
-    "unknown-topic": _unknown_topic,
     "stream-drop": _unwatched,
     "stream-silence": _unwatched,
     "stream-duplicates": _duplicates,
@@ -148,11 +137,3 @@ def test_duplicate_batches_count_once(results: dict[str, Seen]) -> None:
     assert len(set(rows)) == len(rows)
     assert seen["state"]["liq24h"]["available"] is True
     assert seen["state"]["liq24h"]["totalNotional"] == pytest.approx(_total(rows))
-
-
-@pytest.mark.outcome(
-    "The liquidation stream refuses the topic of one contract",
-    "The collector leaves that contract out and watches all others.",
-)
-def test_refused_topic_leaves_the_others_watched(results: dict[str, Seen]) -> None:
-    assert results["unknown-topic"]["state"]["liq24h"]["available"] is True

@@ -239,15 +239,6 @@ async def test_bybits_stream_sends_every_liquidation_once_or_with_the_fault_twic
     assert sorted(heard, key=str) == sorted(expected, key=str)
 
 
-async def test_bybits_stream_refuses_a_request_by_the_topic_that_it_does_not_know() -> None:
-    faults = ExchangeFaults()
-    faults.turn_on("unknown-topic", NOW, target="DOGEUSDT")
-    async with bybit_stream(faults, HandClock(NOW)) as stream:
-        reply = await hear(stream)
-    assert reply["success"] is False
-    assert reply["ret_msg"] == "error:handler not found,topic:allLiquidation.DOGEUSDT"
-
-
 async def test_commands_switch_faults_of_one_path_and_name_the_known_ones() -> None:
     async with running_exchange(WORLD, HandClock(NOW)) as address, http(address) as client:
 
