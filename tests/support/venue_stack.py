@@ -42,9 +42,11 @@ from barograph_demo.servers.stream import Stream
 from barograph_demo.world.venues import VenueMarket
 from barograph_demo.world.world import World
 from support.clock import START, HandClock
-from support.stack import QUICK, stack_settings
 
 NAMES = ("bybit", "hyperliquid", "binance")
+QUICK: Any = {"seconds": 2, "breaker_seconds": 0.2}
+"""The timeout and the pause of an adapter that meets faults."""
+
 SWEEP = 200
 """More calls than Binance has contracts; those that are not due are not made."""
 
@@ -200,13 +202,18 @@ async def running_venues(
         second = await stack.enter_async_context(running_hyperliquid(world, clock, hyperliquid))
         third = await stack.enter_async_context(running_binance(world, clock, binance))
         given = {
+            "data": folder,
+            "base_url": "http://barograph.example",
+            "exchange_rest_url": first.url,
+            "exchange_source": "simulated exchange (demo data)",
+            "poll_seconds": 0.5,
             "venues": ",".join(NAMES),
             "hyperliquid_url": second.url,
             "binance_rest_url": third.url,
             "feed_max_age_seconds": 30,
             **overrides,
         }
-        settings = stack_settings(folder, first.url, **given)
+        settings = Settings.model_validate(given)
         faults = dict(zip(NAMES, (bybit, hyperliquid, binance), strict=True))
         found = VenueStack(settings, clock, faults, world, seconds)
         stack.push_async_callback(found.database.close)

@@ -8,7 +8,6 @@ import pytest
 
 from barograph.kit.timestamps import HOUR
 from barograph_demo.servers.faults import FAULTS_BY_SERVER
-from support.stack import DATA_PATHS
 from support.venue_stack import NAMES, VenueStack, running_venues
 
 pytestmark = pytest.mark.thorough
@@ -23,6 +22,11 @@ KINDS = {
 
 HARMLESS = ("slow", "unknown-fields", "unknown-class")
 LIST, CROSS = "/api/v1/perpetuals", "/api/v1/cross/BTC"
+DATA_PATHS = (
+    "/api/agent/derivatives?symbol=BTC",
+    "/api/agent/market",
+    "/api/agent/market-state",
+)
 LONG_PAUSE = 1200
 """Seconds, longer than any pause that a venue asks for."""
 
