@@ -1,6 +1,7 @@
 """Every fault of every venue ends in its documented outcome, and none in a wrong number."""
 
 import asyncio
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,9 @@ KINDS = {
     **dict.fromkeys(("geo-block", "403-html"), "refused"),
 }
 """Faults that leave no reading, and the kind of failure that is named."""
+
+WAITING = ("hang", "slow")
+"""Faults that take their time; they are met all at once."""
 
 HARMLESS = ("slow", "unknown-fields", "unknown-class")
 LIST, CROSS = "/api/v1/perpetuals", "/api/v1/cross/BTC"
@@ -78,7 +82,7 @@ async def distort(stack: VenueStack, venue: str, fault: str) -> Seen:
     stack.faults[venue].turn_on(fault, stack.clock())
     await stack.take_readings(0)
     seen = {"before": before, "at once": await listed(stack, venue)}
-    for _ in range(2):
+    for _ in range(1 if fault == "slow" else 2):
         await stack.take_readings(LONG_PAUSE)  # past the next reading of the listing
         await stack.take_readings()
     seen["later"] = await listed(stack, venue)
@@ -111,21 +115,26 @@ async def break_alone(stack: VenueStack, fault: str) -> Seen:
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Seen]:
-    async def of_venue(venue: str) -> dict[tuple[str, str], Seen]:
+    async def of_venue(venue: str, faults: Collection[str]) -> dict[tuple[str, str], Seen]:
         found = {}
         async with running_venues(tmp_path_factory.mktemp(venue), seconds=4) as stack:
-            for each in (e for e in (*SILENCING, *OTHERS) if e[0] == venue):
-                work = silence if each in SILENCING else distort
-                found[each] = await work(stack, *each)
+            for each in (*SILENCING, *OTHERS):
+                if each[0] == venue and each[1] in faults:
+                    work = silence if each in SILENCING else distort
+                    found[each] = await work(stack, *each)
         return found
 
-    async def of_one() -> dict[tuple[str, str], Seen]:
+    async def of_one(faults: Collection[str]) -> dict[tuple[str, str], Seen]:
         folder = tmp_path_factory.mktemp("alone")
         async with running_venues(folder, seconds=4, venues="bybit") as stack:
-            return {("alone", fault): await break_alone(stack, fault) for fault in ALONE}
+            return {("alone", fault): await break_alone(stack, fault) for fault in faults}
 
     async def everything() -> dict[tuple[str, str], Seen]:
-        parts = await asyncio.gather(*(of_venue(venue) for venue in NAMES), of_one())
+        each_alone = (of_venue(venue, [fault]) for venue in NAMES for fault in WAITING)
+        parts = await asyncio.gather(*each_alone, of_one(["hang"]))
+        others = [fault for _, fault in (*SILENCING, *OTHERS) if fault not in WAITING]
+        rest = [fault for fault in ALONE if fault not in WAITING]
+        parts += await asyncio.gather(*(of_venue(venue, others) for venue in NAMES), of_one(rest))
         return {each: result for part in parts for each, result in part.items()}
 
     return asyncio.run(everything())
