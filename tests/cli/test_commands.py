@@ -1,6 +1,7 @@
 """The operator's commands: what they print and with what they end."""
 
 import json
+import logging
 import socket
 import subprocess
 import sys
@@ -52,7 +53,9 @@ LOOKED_AT = [
 def findings(data: Path, **environment: str) -> dict[str, dict[str, Any]]:
     """What `doctor` finds in a folder."""
     command = ["doctor", "--json", "--data", str(data)]
+    level = logging.getLogger().level  # which the command raises
     result = CliRunner().invoke(cli, command, env={**NO_EXCHANGE, **environment})
+    logging.getLogger().setLevel(level)
     return {finding["name"]: finding for finding in json.loads(result.stdout)}
 
 
