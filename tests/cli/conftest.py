@@ -4,7 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from support.operator import Operator
+from support.operator import Operator, make_databases
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A data folder with databases."""
+    make_databases(tmp_path)
+    return tmp_path
 
 
 @pytest.fixture

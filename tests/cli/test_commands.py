@@ -1,17 +1,23 @@
 """The operator's commands: what they print and with what they end."""
 
 import json
+import logging
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from barograph.cli import HELP, PLACES, cli
+from barograph.errors import ConfigurationError
+from barograph.history.ledger import HISTORY
+from barograph.kit.migrations import packaged_migrations
 from support.processes import HOST, unused_port
 
 NO_EXCHANGE = {
@@ -44,41 +50,76 @@ LOOKED_AT = [
 ]
 
 
-def findings(result: "subprocess.CompletedProcess[str]") -> dict[str, dict[str, Any]]:
+def findings(data: Path, **environment: str) -> dict[str, dict[str, Any]]:
+    """What `doctor` finds in a folder."""
+    command = ["doctor", "--json", "--data", str(data)]
+    level = logging.getLogger().level  # which the command raises
+    result = CliRunner().invoke(cli, command, env={**NO_EXCHANGE, **environment})
+    logging.getLogger().setLevel(level)
     return {finding["name"]: finding for finding in json.loads(result.stdout)}
 
 
+def every_command() -> Iterator[list[str]]:
+    def below(command: click.Command, path: list[str]) -> Iterator[list[str]]:
+        yield path
+        for name, inner in getattr(command, "commands", {}).items():
+            yield from below(inner, [*path, name])
+
+    for name, place in PLACES.items():
+        yield from below(resolve_name(place), [name])
+
+
+def test_help_of_every_command_has_an_example() -> None:
+    without = [["audit"], ["db"], ["events"], ["demo", "world"]]
+    for command in every_command():
+        result = CliRunner().invoke(cli, [*command, "--help"])
+        assert result.exit_code == 0
+        examples = result.stdout.partition("Example")[2]
+        assert (f"barograph {' '.join(command)}" in examples) == (command not in without)
+
+
+@pytest.mark.outcome(
+    "A command finds no database in the data folder",
+    "It exits with 3, says how to choose or create one, and creates nothing.",
+)
+@pytest.mark.parametrize("is_there", [False, True], ids=["no folder", "empty folder"])
 @pytest.mark.parametrize(
     "command",
     [
-        ["demo"],
-        ["demo", "fault"],
-        ["serve"],
-        ["collect"],
-        ["db", "upgrade"],
-        ["db", "copy"],
-        ["doctor"],
-        ["settings"],
-        ["terms", "list"],
-        ["briefs"],
-        ["guides", "check"],
-        ["keys", "create"],
-        ["keys", "list"],
-        ["keys", "revoke"],
-        ["demo", "mail"],
-        ["payments", "settle"],
-        ["payments", "fail"],
+        "briefs publish BRIEF",
+        "briefs list",
+        "briefs list --json",
+        "entitlements list",
+        "entitlements grant --user x --tier feed --why y",
+        "keys create --email a@b.example",
+        "keys list",
+        "keys forget --email a@b.example --yes",
+        "payments list",
+        "webhooks list",
     ],
 )
-def test_help_has_an_example(command: list[str]) -> None:
-    result = CliRunner().invoke(cli, [*command, "--help"])
-    assert result.exit_code == 0
-    assert "Example" in result.stdout
-    assert f"barograph {' '.join(command)}" in result.stdout
+def test_a_folder_without_a_database_is_refused_and_nothing_is_made(
+    tmp_path: Path, command: str, is_there: bool
+) -> None:
+    data = tmp_path / "data"
+    if is_there:
+        data.mkdir()
+    brief = tmp_path / "brief.md"
+    brief.write_text("---\nheadline: A headline\nsummary: A summary.\n---\nA text.\n")
+    arguments = command.replace("BRIEF", str(brief)).split()
+    result = CliRunner().invoke(cli, [*arguments, "--data", str(data)])
+    assert isinstance(result.exception, ConfigurationError), result.output
+    assert result.stdout == ""
+    said = str(result.exception)
+    assert said.startswith(f"no database in {data}: choose its folder with --data")
+    assert f"`barograph db upgrade --data {data}`" in said
+    assert data.exists() == is_there
+    assert not is_there or list(data.iterdir()) == []
 
 
-def test_unknown_setting_ends_with_3_and_a_suggestion(tmp_path: Path) -> None:
-    ended = barograph("db", "upgrade", "--data", str(tmp_path), BAROGRAPH_PROT="80")
+@pytest.mark.parametrize("command", [["db", "upgrade"], ["demo"]])
+def test_unknown_setting_ends_with_3_and_a_suggestion(tmp_path: Path, command: list[str]) -> None:
+    ended = barograph(*command, "--data", str(tmp_path), BAROGRAPH_PROT="80")
     assert ended.returncode == 3
     assert ended.stderr == (
         "barograph: BAROGRAPH_PROT is not a setting; did you mean BAROGRAPH_PORT? "
@@ -91,21 +132,13 @@ def test_wrong_command_line_ends_with_2() -> None:
 
 
 def test_upgrade_is_done_once_and_said_plainly(tmp_path: Path) -> None:
-    first = CliRunner().invoke(cli, ["db", "upgrade", "--data", str(tmp_path)])
-    second = CliRunner().invoke(cli, ["db", "upgrade", "--data", str(tmp_path)])
-    assert (
-        first.stdout == "applied record (history)\napplied guards (history)\n"
-        "applied digests (history)\napplied event_heads (history)\n"
-        "applied markets\napplied analysis\napplied keys\napplied macro\n"
-        "applied settlement_reports\napplied entitlements\napplied payments\n"
-        "applied status\napplied brief_lists\napplied registration_limits\n"
-        "applied signed_heads\napplied payment_keys\napplied gmail_mailboxes\n"
-        "applied venues\napplied instance\napplied secret_fingerprints\napplied history_keys\n"
-        "applied events\napplied liquidation_files\napplied webhooks\n"
-        "applied brief_versions\napplied public_logs\napplied webhook_secrets\n"
-        "applied one_log\nthe schema is up to date\n"
+    first, second = (
+        CliRunner().invoke(cli, ["db", "upgrade", "--data", str(tmp_path)]).stdout for _ in range(2)
     )
-    assert second.stdout == "the schema is up to date\n"
+    history = [f"applied {each.name} (history)" for each in packaged_migrations(HISTORY)]
+    service = [f"applied {each.name}" for each in packaged_migrations()]
+    assert first.splitlines() == [*history, *service, "the schema is up to date"]
+    assert second == "the schema is up to date\n"
 
 
 def test_what_is_made_may_be_read_by_its_owner_only(tmp_path: Path) -> None:
@@ -151,26 +184,8 @@ def test_fault_without_a_running_demo_names_the_remedy(tmp_path: Path) -> None:
     assert f"start one with `barograph demo --data {tmp_path}`" in ended.stderr
 
 
-@pytest.mark.parametrize(
-    ("part", "own"),
-    [
-        ("exchange", {"403-html", "stream-silence", "interval-change"}),
-        ("bybit", {"403-html", "stream-silence", "interval-change"}),
-        ("hyperliquid", {"geo-block", "unequal-lists"}),
-        ("binance", {"geo-block", "418", "unknown-class", "stream-drop"}),
-    ],
-)
-def test_every_kind_of_fault_is_listed(part: str, own: set[str]) -> None:
-    result = CliRunner().invoke(cli, ["demo", "fault", part, "on", "--kind", "list"])
-    distortions = {"doubled-open-interest", "inverted-side", "wrong-unit", "wrong-interval"}
-    assert {"hang", "slow", *own, *distortions} <= set(result.stdout.split())
-
-
 def test_doctor_names_each_problem_with_its_remedy(tmp_path: Path) -> None:
-    confirmed = NO_EXCHANGE | {"BAROGRAPH_ACCEPT_TERMS": "bybit", "SUDO_USER": "operator"}
-    result = barograph("doctor", "--json", "--data", str(tmp_path), **confirmed)
-    assert result.returncode == 1
-    found = findings(result)
+    found = findings(tmp_path, BAROGRAPH_ACCEPT_TERMS="bybit", SUDO_USER="operator")
     assert list(found) == LOOKED_AT
     failing = [name for name, finding in found.items() if not finding["ok"]]
     assert failing == ["bybit", "bybit-stream"]
@@ -197,7 +212,7 @@ def test_secret_that_other_users_may_read_is_refused(tmp_path: Path, name: str, 
     ended = barograph("serve", "--data", str(tmp_path), **NO_EXCHANGE)
     assert ended.returncode == 3
     assert f"run `chmod 600 {secret}`" in ended.stderr
-    found = findings(barograph("doctor", "--json", "--data", str(tmp_path), **NO_EXCHANGE))
+    found = findings(tmp_path)
     assert (found["secrets"]["ok"], found["secrets"]["remedy"]) == (False, f"chmod 600 {secret}")
     assert secret.read_bytes() == bytes(32)
 
@@ -210,7 +225,7 @@ def test_data_folder_that_other_users_may_write_to_is_reported(tmp_path: Path) -
         taken = NO_EXCHANGE | {"BAROGRAPH_PORT": port}
         for mode, remedy in ((0o777, f"chmod o-w {data}"), (0o755, "")):
             data.chmod(mode)
-            found = findings(barograph("doctor", "--json", "--data", str(data), **taken))
+            found = findings(data, BAROGRAPH_PORT=port)
             assert found["port"]["remedy"] == "stop the other program or set BAROGRAPH_PORT"
             assert (found["secrets"]["ok"], found["secrets"]["remedy"]) == (not remedy, remedy)
             ended = barograph("serve", "--data", str(data), **taken)
@@ -221,7 +236,7 @@ def test_data_folder_that_other_users_may_write_to_is_reported(tmp_path: Path) -
 
 def test_doctor_is_plain_when_piped(tmp_path: Path) -> None:
     result = barograph("doctor", "--data", str(tmp_path), **NO_EXCHANGE)
-    assert result.stderr == ""
+    assert (result.returncode, result.stderr) == (1, "")
     assert "\x1b" not in result.stdout
     lines = result.stdout.splitlines()
     assert [line[5:].partition(":")[0] for line in lines] == LOOKED_AT
@@ -233,12 +248,6 @@ def test_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     ended = barograph("db", "upgrade", "--data", str(tmp_path / "file" / "data"))
     assert ended.returncode == 3
     assert len(ended.stderr.splitlines()) == 1
-
-
-def test_demo_refuses_a_misspelt_setting_at_once(tmp_path: Path) -> None:
-    ended = barograph("demo", "--data", str(tmp_path), BAROGRAPH_PRT="1")
-    assert ended.returncode == 3
-    assert "BAROGRAPH_PRT is not a setting" in ended.stderr
 
 
 @pytest.mark.outcome(
@@ -256,7 +265,7 @@ def test_doctor_and_serve_refuse_a_bad_catalog_and_doctor_a_silent_mail_server(
         "BAROGRAPH_SMTP_URL": "smtp://127.0.0.1:1",
         "BAROGRAPH_MAIL_FROM": "barograph@example.com",
     }
-    found = findings(barograph("doctor", "--json", "--data", str(tmp_path), **settings))
+    found = findings(tmp_path, **settings)
     assert found["guides"]["remedy"] == f"barograph guides check {catalog}"
     assert found["mail"]["remedy"] == "check BAROGRAPH_SMTP_URL and BAROGRAPH_MAIL_FROM"
     served = barograph("serve", "--data", str(tmp_path), **settings)

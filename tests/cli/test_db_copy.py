@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -61,6 +62,15 @@ class Copy(NamedTuple):
         result = self.run()
         assert result.exit_code == 1
         return str(result.exception)
+
+    def upgrade(self) -> None:
+        """Make the tables of the databases to copy to."""
+        assert CliRunner().invoke(cli, ["db", "upgrade"], env=self.environment).exit_code == 0
+
+    def change(self, sql: str) -> None:
+        """Change the folder's database."""
+        with closing(apsw.Connection(str(self.operator.database))) as connection:
+            connection.execute(sql)
 
     def start(self) -> "subprocess.Popen[str]":
         return subprocess.Popen(
@@ -128,15 +138,13 @@ def test_second_run_changes_nothing_and_says_so(copy: Copy) -> None:
 @pytest.mark.thorough
 def test_folder_that_was_used_after_the_copy_is_not_called_copied(copy: Copy) -> None:
     copy.succeed()
-    with apsw.Connection(str(copy.operator.database)) as connection:
-        connection.execute("UPDATE api_keys SET revoked_at = 5")
-    connection.close()
+    copy.change("UPDATE api_keys SET revoked_at = 5")
     assert "BAROGRAPH_DATABASE_URL names a database with other data" in copy.refused()
 
 
 @pytest.mark.thorough
 def test_database_that_was_only_upgraded_takes_a_copy_and_its_mark(copy: Copy) -> None:
-    assert CliRunner().invoke(cli, ["db", "upgrade"], env=copy.environment).exit_code == 0
+    copy.upgrade()
     assert copy.succeed()["was_complete"] is False
     assert copied_rows(copy)["instance"] == source_rows(copy.operator)["instance"]
 
@@ -153,7 +161,7 @@ def test_running_service_is_refused(copy: Copy, file: str) -> None:
 
 @pytest.mark.thorough
 def test_database_in_use_is_refused_and_unchanged(copy: Copy, server: PostgreSQL) -> None:
-    assert CliRunner().invoke(cli, ["db", "upgrade"], env=copy.environment).exit_code == 0
+    copy.upgrade()
     server.run(
         "INSERT INTO outbox VALUES ('m', 'r', 's', 'b', 1, 0, 2, 3)",
         database=copy.service.rpartition("/")[2],
@@ -170,7 +178,7 @@ def test_another_record_is_refused_and_unchanged(copy: Copy) -> None:
         await Ledger(database, system_clock).append(proposal(5))
         await database.close()
 
-    assert CliRunner().invoke(cli, ["db", "upgrade"], env=copy.environment).exit_code == 0
+    copy.upgrade()
     asyncio.run(work())
     before = copied_rows(copy)
     assert "BAROGRAPH_HISTORY_URL names a database with another record" in copy.refused()
@@ -181,10 +189,8 @@ def test_another_record_is_refused_and_unchanged(copy: Copy) -> None:
 def test_values_that_postgresql_cannot_store_are_named_before_anything_is_written(
     copy: Copy,
 ) -> None:
-    with apsw.Connection(str(copy.operator.database)) as connection:
-        connection.execute("UPDATE outbox SET body = 'a' || char(0)")
-        connection.execute("UPDATE api_keys SET created_at = 1.5")
-    connection.close()
+    copy.change("UPDATE outbox SET body = 'a' || char(0)")
+    copy.change("UPDATE api_keys SET created_at = 1.5")
     refusal = copy.refused()
     assert "outbox.body in the row ['m1']" in refusal
     assert "api_keys.created_at in the row ['key1']" in refusal
@@ -198,9 +204,7 @@ def test_copy_says_what_it_needs(copy: Copy, tmp_path: Path) -> None:
     elsewhere = ["db", "copy", "--from", str(tmp_path)]
     missing = CliRunner().invoke(cli, elsewhere, env=copy.environment)
     assert "--from" in str(missing.exception)
-    with apsw.Connection(str(copy.operator.database)) as connection:
-        connection.execute("DELETE FROM schema_migrations WHERE number = 16")
-    connection.close()
+    copy.change("DELETE FROM schema_migrations WHERE number = 16")
     assert "barograph db upgrade --data" in str(copy.run().exception)
 
 

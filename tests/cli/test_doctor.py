@@ -3,7 +3,7 @@
 import asyncio
 import re
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -96,23 +96,16 @@ async def running_live(folder: Path) -> AsyncIterator[Live]:
         yield Live(settings.model_copy(update={"accept_terms": terms}), faults)
 
 
-def on_live(folder: Path, work: Callable[[Live], Awaitable[T]]) -> T:
-    async def run() -> T:
-        async with running_live(folder) as live:
-            return await work(live)
-
-    return asyncio.run(run())
-
-
 async def all_lines(settings: Settings) -> list[Diagnosis]:
     return [each async for each in examine(settings)]
 
 
 @pytest.mark.thorough
-def test_every_line_of_a_healthy_instance_is_ok(tmp_path: Path) -> None:
+async def test_every_line_of_a_healthy_instance_is_ok(tmp_path: Path) -> None:
     policy = {"witness_policy": tmp_path / "policy"}
     policy["witness_policy"].write_text("quorum none\n")
-    found = on_live(tmp_path, lambda live: all_lines(live.settings.model_copy(update=policy)))
+    async with running_live(tmp_path) as live:
+        found = await all_lines(live.settings.model_copy(update=policy))
     assert [each.name for each in found] == [*CHECKS]
     assert [each for each in found if each.status != "ok"] == []
 
@@ -121,15 +114,13 @@ def test_every_line_of_a_healthy_instance_is_ok(tmp_path: Path) -> None:
     "The terms of a source are not confirmed",
     "`doctor` notes it, and only opens a connection.",
 )
-def test_sources_without_confirmed_terms_are_noted_and_not_read(tmp_path: Path) -> None:
-    async def work(live: Live) -> tuple[list[Diagnosis], Diagnosis]:
+async def test_sources_without_confirmed_terms_are_noted_and_not_read(tmp_path: Path) -> None:
+    async with running_live(tmp_path) as live:
         fresh = live.settings.model_copy(update={"accept_terms": "binance,nyfed"})
         found = await all_lines(fresh)
         live.faults["exchange"].turn_on("403-html")
-        blocked = await all_lines(fresh)
-        return found, next(each for each in blocked if each.name == "bybit")
-
-    found, blocked = on_live(tmp_path, work)
+        lines = await all_lines(fresh)
+        blocked = next(each for each in lines if each.name == "bybit")
     noted = {each.name: each.detail for each in found if each.status == "note"}
     unread = "it answers, but is not read, because its terms are not confirmed"
     assert noted == {
@@ -183,7 +174,7 @@ FAULTS = [
 
 
 @pytest.mark.thorough
-def test_each_fault_of_a_service_is_named_with_its_remedy(tmp_path: Path) -> None:
+async def test_each_fault_of_a_service_is_named_with_its_remedy(tmp_path: Path) -> None:
     async def break_server(live: Live, server: str) -> None:
         for name, fault, check, detail, remedy in FAULTS:
             if name != server:
@@ -197,23 +188,19 @@ def test_each_fault_of_a_service_is_named_with_its_remedy(tmp_path: Path) -> Non
             assert remedy in line.remedy, (fault, line)
             assert re.search("[a-z](Error|Exception)", str(line)) is None, (fault, line)
 
-    async def work(live: Live) -> None:
+    async with running_live(tmp_path) as live:
         await asyncio.gather(*(break_server(live, server) for server in live.faults))
-
-    on_live(tmp_path, work)
 
 
 @pytest.mark.outcome(
     "An exchange that you have not configured answers from here, or refuses this address",
     "`doctor` notes it. It asks only for the time.",
 )
-def test_doctor_says_which_other_venues_answer_from_here(tmp_path: Path) -> None:
-    async def work(live: Live) -> list[Diagnosis]:
+async def test_doctor_says_which_other_venues_answer_from_here(tmp_path: Path) -> None:
+    async with running_live(tmp_path) as live:
         live.faults["binance"].turn_on("geo-block")
         one = live.settings.model_copy(update={"venues": "bybit"})
-        return [each for each in await all_lines(one) if each.name in VENUE_LINES]
-
-    found = on_live(tmp_path, work)
+        found = [each for each in await all_lines(one) if each.name in VENUE_LINES]
     assert {each.name: each.status for each in found} == {
         "bybit": "ok",
         "hyperliquid": "note",
@@ -227,41 +214,37 @@ def test_doctor_says_which_other_venues_answer_from_here(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("behind", "remedy"), [(1, "wait; the clock of "), (3, "synchronise")])
-def test_a_clock_that_differs_from_one_venue_only_is_that_venues(
+async def test_a_clock_that_differs_from_one_venue_only_is_that_venues(
     tmp_path: Path, behind: int, remedy: str
 ) -> None:
-    async def work(live: Live) -> Diagnosis:
+    async with running_live(tmp_path) as live:
         for name in ("exchange", "hyperliquid", "binance")[:behind]:
             live.faults[name].turn_on("stale-clock", system_clock() - DAY)
-        return await live.line("clock")
-
-    found = on_live(tmp_path, work)
+        found = await live.line("clock")
     assert found.status == "fail"
     assert found.remedy.startswith(remedy)
 
 
-def test_contracts_that_are_not_crypto_are_counted_by_class(tmp_path: Path) -> None:
-    async def work(live: Live) -> list[Diagnosis]:
+async def test_contracts_that_are_not_crypto_are_counted_by_class(tmp_path: Path) -> None:
+    async with running_live(tmp_path) as live:
         usual = await live.line("bybit")
         live.faults["exchange"].turn_on("unknown-class")
-        return [usual, await live.line("bybit")]
-
-    usual, new = on_live(tmp_path, work)
+        new = await live.line("bybit")
     counted = r"\d+ crypto perpetuals; left out because they are not crypto: .*\d+ stock"
     assert re.match(counted, usual.detail)
     assert re.match(counted + ".*; new classes: [a-z]+$", new.detail)
     assert (usual.status, new.status) == ("ok", "note")
 
 
-def test_each_wrong_setting_is_named(tmp_path: Path) -> None:
+async def test_each_wrong_setting_is_named(tmp_path: Path) -> None:
     free = f"{HOST}:{unused_port()}"
     lost = "http://nowhere.invalid"
 
-    async def work(live: Live) -> list[Diagnosis]:
+    async with running_live(tmp_path) as live:
         tls = live.settings.exchange_rest_url.replace("http", "https")
         live.faults["identity"].turn_on("html")
         portal = live.settings.identity_url
-        return await asyncio.gather(
+        found = await asyncio.gather(
             live.line("bybit", exchange_rest_url=lost),
             live.line("bybit", exchange_rest_url=f"http://{free}"),
             live.line("bybit", exchange_rest_url=tls),
@@ -280,8 +263,6 @@ def test_each_wrong_setting_is_named(tmp_path: Path) -> None:
             live.line("chain", x402_chain_url="http://255.255.255.255"),
             live.line("mail", smtp_url=SecretStr(f"smtp://{free}")),
         )
-
-    found = on_live(tmp_path, work)
     said = [f"{each.status} {each.detail}" for each in found]
     network = "eip155:84532"
     assert said == [
@@ -310,10 +291,10 @@ def test_each_wrong_setting_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_no_line_repeats_a_secret(tmp_path: Path) -> None:
+async def test_no_line_repeats_a_secret(tmp_path: Path) -> None:
     secret = "hunter2secret"
 
-    async def work(live: Live) -> list[Diagnosis]:
+    async with running_live(tmp_path) as live:
         found = []
         live.faults["identity"].turn_on("redirect")
         for place in (f"{HOST}:{unused_port()}", live.settings.identity_url.partition("//")[2]):
@@ -332,9 +313,6 @@ def test_no_line_repeats_a_secret(tmp_path: Path) -> None:
             found += await all_lines(given)
             token = {"x402_cdp_key_id": "", "x402_facilitator_token": SecretStr(secret)}
             found.append(await live._replace(settings=given).line("facilitator", **token))
-        return found
-
-    found = on_live(tmp_path, work)
     assert {"etf", "chain", "facilitator", "mail", "identity"} <= {
         each.name for each in found if each.status == "fail"
     }
@@ -358,22 +336,16 @@ def test_a_certificate_that_is_not_trusted_is_explained(code: int, detail: str) 
     assert detail in problem.detail
 
 
-def test_a_check_that_hangs_or_has_a_bug_still_gets_its_line() -> None:
+async def test_a_check_that_hangs_or_has_a_bug_still_gets_its_line() -> None:
     async def buggy(_: Settings) -> Diagnosis:
         raise RuntimeError("a mistake")
 
-    async def work() -> list[Diagnosis]:
-        endless: asyncio.Future[Diagnosis] = asyncio.Future()
-        settings = Settings()
-        return [
-            await run_check("endless", Row(lambda _: endless), settings, seconds=0),
-            await run_check("buggy", Row(buggy), settings),
-        ]
-
-    endless, buggy_line = asyncio.run(work())
-    assert (endless.status, endless.detail) == ("fail", "no result within 0 s")
-    failed = "the check itself failed (RuntimeError)"
-    assert (buggy_line.status, buggy_line.detail) == ("fail", failed)
+    endless: asyncio.Future[Diagnosis] = asyncio.Future()
+    late = await run_check("endless", Row(lambda _: endless), Settings(), seconds=0)
+    assert (late.status, late.detail) == ("fail", "no result within 0 s")
+    failed = await run_check("buggy", Row(buggy), Settings())
+    said = "the check itself failed (RuntimeError)"
+    assert (failed.status, failed.detail) == ("fail", said)
 
 
 def lines(settings: Settings, *names: str) -> dict[str, str]:
@@ -461,14 +433,12 @@ def test_another_key_an_older_history_and_a_dead_collector_are_named(operator: O
     assert said[2].startswith("ok one leads, on ")
 
 
-def test_a_demos_folder_is_refused_and_confirms_no_terms(tmp_path: Path) -> None:
-    async def work(live: Live) -> dict[str, Diagnosis]:
+async def test_a_demos_folder_is_refused_and_confirms_no_terms(tmp_path: Path) -> None:
+    async with running_live(tmp_path / "live") as live:
         settings = live.settings.model_copy(update={"data": tmp_path, "accept_terms": ""})
         (tmp_path / DEMO_WORLD).touch()
         await asyncio.to_thread(upgrade_database, settings)
-        return {each.name: each for each in await all_lines(settings)}
-
-    found = on_live(tmp_path / "live", work)
+        found = {each.name: each for each in await all_lines(settings)}
     assert found["database"].detail.endswith("holds the simulated data of a demo")
     assert found["database"].remedy.startswith("run it with `barograph demo")
     noted = [each for each in found.values() if "not confirmed" in each.detail]

@@ -17,12 +17,6 @@ def settings(tmp_path: Path) -> Settings:
     return Settings(data=tmp_path / "data")
 
 
-def test_the_record_is_made_at_the_first_start(settings: Settings) -> None:
-    prepare_history(settings)
-
-    assert is_history(settings.history_path)
-
-
 def test_the_record_is_made_where_its_address_says(tmp_path: Path) -> None:
     elsewhere = tmp_path / "disk" / "record" / "stances.sqlite3"
     settings = Settings(data=tmp_path / "data", history_url=f"sqlite:///{elsewhere}")

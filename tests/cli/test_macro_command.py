@@ -163,11 +163,3 @@ def test_a_wrong_header_or_source_is_explained(importer: Importer) -> None:
         assert "write line 1 as date,shares_outstanding,holdings_btc,nav_usd, with commas" in said
     for source in ("one\ntwo", "one; two"):
         assert importer.run(HISTORY, "--source", source).exit_code == 2
-
-
-def test_help_names_the_columns_and_has_examples() -> None:
-    text = CliRunner().invoke(cli, ["macro", "import", "--help"]).stdout
-
-    assert "date,net_flow_usd,aum_usd,holdings_btc" in text
-    assert "barograph macro import ibit.csv --dry-run" in text
-    assert "1 MiB" in text

@@ -44,12 +44,12 @@ class Folder:
 
         return asyncio.run(run())
 
-    def pay(self, state: str, door: str = "/api/x402/rates-desk") -> str:
+    def pay(self, state: str, door: str = "/api/x402/rates-desk", number: int = 1) -> str:
         """A payment of Feed that came as far as a state; its id."""
         now = self.clock() // 1000
 
         async def work(journal: Journal) -> str:
-            claimed = await journal.claim(proof(offer=FEED, now_seconds=now), door)
+            claimed = await journal.claim(proof(number, offer=FEED, now_seconds=now), door)
             if state != "claimed":
                 await journal.mark_settling(claimed.id)
             if state == "unknown":
@@ -78,24 +78,14 @@ def folder(tmp_path: Path) -> Folder:
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> Path:
+def journal(folder: Folder) -> Path:
     """A folder whose journal has one payment that is unknown and one that was settled."""
-    database = SQLiteDatabase(tmp_path / "barograph.sqlite3")
-
-    async def fill() -> None:
-        await upgrade(database, packaged_migrations(), system_clock)
-        found = Journal(database, system_clock)
-        for number in (1, 2):
-            claimed = await found.claim(proof(number), "/api/x402/rates-desk")
-            await found.mark_settling(claimed.id)
-            if number == 1:
-                await found.mark_unknown(claimed.id, "no answer")
-            else:
-                await found.mark_settled(claimed.id, "0x" + "ab" * 32)
-        await database.close()
-
-    asyncio.run(fill())
-    return tmp_path
+    folder.clock.now += HOUR
+    folder.pay("unknown")
+    folder.clock.now += 1_000
+    settled = folder.pay("settling", number=2)
+    folder.use(lambda journal: journal.mark_settled(settled, "0x" + "ab" * 32))
+    return folder.path
 
 
 def run(folder: Path, *arguments: str) -> Result:

@@ -161,9 +161,7 @@ def test_a_service_that_cannot_tell_now_is_no_refusal(
     assert watcher.run().exit_code == 0
 
 
-@pytest.mark.parametrize(
-    ("token", "code"), [("wrong", 5), (FEED_TOKEN, 4), ("", 3), ("two\nlines\n", 3)]
-)
+@pytest.mark.parametrize(("token", "code"), [("wrong", 5), (FEED_TOKEN, 4), ("", 3)])
 def test_a_script_can_tell_what_to_do_by_the_exit_code(
     watcher: Watcher, token: str, code: int
 ) -> None:
@@ -312,9 +310,3 @@ def test_it_waits_longer_when_it_is_told_to(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         follow(subscriber, lambda *_: None, interval=7, sleep=sleep)
     assert slept == [90.0]
-
-
-def test_help_shows_how_to_get_a_token() -> None:
-    shown = CliRunner().invoke(cli, ["watch", "--help"]).stdout
-    assert "barograph demo token --tier feed > token" in shown
-    assert "never pays" in shown

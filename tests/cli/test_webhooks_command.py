@@ -13,11 +13,9 @@ from click.testing import CliRunner, Result
 from standardwebhooks import Webhook as Verifier
 
 from barograph import __version__
-from barograph.cli.databases import require_kind
-from barograph.cli.db import db
 from barograph.cli.keys import keys
 from barograph.cli.webhooks import webhooks
-from barograph.errors import BarographError, ConfigurationError
+from barograph.errors import BarographError
 from barograph.events.query import EventFilter
 from barograph.kit.clock import system_clock
 from barograph.kit.database import POSTGRESQL, SQLITE, Engine, Work
@@ -31,12 +29,6 @@ from barograph_demo.files import load_or_create_anchor
 from support.clock import START
 
 T = TypeVar("T")
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    assert CliRunner().invoke(db, ["upgrade", "--data", str(tmp_path)]).exit_code == 0
-    return tmp_path
 
 
 def run(folder: Path, *arguments: str) -> Result:
@@ -170,15 +162,3 @@ def test_key_of_an_earlier_version_goes_on_and_is_rotated_with_an_overlap(
     assert run(folder, "rotate-key", "--yes").exception is not None
     assert run(folder, "rotate-key", "--retire", "--yes").exit_code == 0
     assert file.read_bytes() == both[:32]
-
-
-def test_live_instance_refuses_a_folder_from_which_webhooks_go_to_this_machine(
-    folder: Path,
-) -> None:
-    settings = Settings(data=folder)
-    require_kind(settings, "live")
-    assert not settings.is_demo
-    (folder / "world.json").write_text("{}")
-    assert settings.is_demo
-    with pytest.raises(ConfigurationError, match="holds the simulated data of a demo"):
-        require_kind(settings, "live")

@@ -210,7 +210,7 @@ def test_nginx_passes_each_event_on_at_once_and_the_id_to_resume_from(
     service: Service, tmp_path: Path
 ) -> None:
     with running_nginx(tmp_path / "nginx", f"{HOST}:{service.port}") as nginx:
-        trusted = ssl.create_default_context(cafile=tmp_path / "nginx/certificate.pem")
+        trusted = ssl.create_default_context(cafile=tmp_path / "nginx/server.pem")
         subscriber = service.subscribe(nginx.base_url + STREAM, trusted)
         for _ in range(3):
             last = service.happen()

@@ -1,11 +1,10 @@
 """The demo's facilitator on loopback, and the service's adapters for it."""
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx2
 
@@ -39,8 +38,6 @@ from barograph_demo.servers.wallets import (
 )
 from support.clock import HandClock
 from support.payments import payment
-
-T = TypeVar("T")
 
 
 class World:
@@ -134,6 +131,7 @@ class ContractFacilitator(FacilitatorServer):
 async def running_world(
     folder: Path, smart_wallets: Mapping[str, Sequence[str]] | None = None
 ) -> AsyncIterator[World]:
+    """Start a world; `smart_wallets` are the owners of each, and have all the money."""
     faults, clock = FacilitatorFaults(), HandClock()
     if smart_wallets is None:
         server = FacilitatorServer(load_ledger(folder), clock, faults)
@@ -148,20 +146,6 @@ async def running_world(
         finally:
             await world.facilitator.close()
             await world.chain.close()
-
-
-def with_world(
-    folder: Path,
-    work: Callable[[World], Coroutine[Any, Any, T]],
-    smart_wallets: Mapping[str, Sequence[str]] | None = None,
-) -> T:
-    """Do some work in a world; `smart_wallets` are the owners of each, and have all the money."""
-
-    async def run() -> T:
-        async with running_world(folder, smart_wallets) as world:
-            return await work(world)
-
-    return asyncio.run(run())
 
 
 def question(proof: Proof) -> dict[str, Any]:

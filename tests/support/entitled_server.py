@@ -5,7 +5,6 @@ import signal
 import socket
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from barograph_demo.files import load_or_create_anchor
 from barograph_demo.servers.control import send_command
 from barograph_demo.servers.identity import API_KEY, DEMO_USERS, load_or_create_key
 from support.processes import HOST, Process, answer_200, eventually, get, running, unused_port
-from support.service import Answer
+from support.service import Answer, received
 from support.stances import FUNDING, make_history, proposal
 from support.subscribers import MATERIAL_CHANGE, parameters_of
 
@@ -61,11 +60,7 @@ class EntitledServer:
         with socket.create_connection((HOST, self.port), 20) as connection:
             with suppress(ConnectionError):  # the server need not hear everything out
                 connection.sendall(b"\r\n".join((*head, b"", b"")))
-            response = HTTPResponse(connection)
-            response.begin()
-            body = response.read()
-        named = [(name.encode(), value.encode()) for name, value in response.getheaders()]
-        return Answer(response.status, named, body)
+            return received(connection)
 
     def ask(self, path: str, token: str) -> Answer:
         """Read a subscriber endpoint; the comparison is of the pair."""

@@ -1,10 +1,11 @@
 """Small markets for tests."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
-from barograph.markets.records import LongAccounts, Perpetual, Perpetuals
+from barograph.markets.records import Liquidation, LongAccounts, Perpetual, Perpetuals
 from support.clock import START
 
 SOURCE = "test venue"
@@ -31,3 +32,17 @@ def shares(at: int = START) -> list[LongAccounts]:
         LongAccounts("ETHUSDT", 55.0, at),
         LongAccounts("SOLUSDT", 0.0, at),
     ]
+
+
+class Watcher:
+    """Keeps the liquidations and spans that an exchange's stream reports."""
+
+    def __init__(self) -> None:
+        self.heard: list[Liquidation] = []
+        self.spans: list[tuple[int, int]] = []
+
+    def liquidated(self, liquidations: Sequence[Liquidation]) -> None:
+        self.heard.extend(liquidations)
+
+    def watched(self, start: int, end: int) -> None:
+        self.spans.append((start, end))

@@ -9,8 +9,6 @@ import struct
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime, timedelta
-from http.client import HTTPResponse
 from ipaddress import ip_address
 from pathlib import Path
 from socketserver import StreamRequestHandler, ThreadingTCPServer
@@ -19,12 +17,10 @@ from threading import Thread
 import httpx2
 import psutil
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from support.processes import HOST, eventually, unused_port
-from support.service import Answer
+from support.service import Answer, received
+from support.tls import Authority
 
 ROOT = Path(__file__).parents[2]
 CONFIGURATION = ROOT / "deploy/nginx.conf"
@@ -68,7 +64,7 @@ class Nginx:
         self.hosts_file = folder / "hosts.conf"
         folder.mkdir()
         self.hosts_file.write_text("".join(f"server {each} {LIMITS};\n" for each in hosts))
-        write_certificate(folder)
+        tls = Authority(folder, x509.IPAddress(ip_address(HOST)))
         # Workers of root would change to a user who can't read the test's folder.
         user = "user root;" if os.geteuid() == 0 else ""
         texts = {
@@ -80,7 +76,7 @@ class Nginx:
                 text = text.replace(ours, theirs)  # noqa: PLW2901
             (folder / name).write_text(text)
         self.command = (PROGRAM, "-p", str(folder), "-c", str(folder / "nginx.conf"))
-        self._tls = ssl.create_default_context(cafile=folder / "certificate.pem")
+        self._tls = tls.client
 
     def start(self) -> None:
         with (self.folder / "output.log").open("ab") as output:
@@ -110,11 +106,7 @@ class Nginx:
         with self.connect() as connection:
             with suppress(OSError):  # nginx need not read everything
                 connection.sendall(b"\r\n".join((*lines, b"", b"")))
-            response = HTTPResponse(connection, method=lines[0].split()[0].decode())
-            response.begin()
-            body = response.read()
-        named = [(name.encode(), value.encode()) for name, value in response.getheaders()]
-        return Answer(response.status, named, body)
+            return received(connection, method=lines[0].split()[0].decode())
 
     def wait_for_log(self, path: str, lines: int = 1) -> None:
         """Wait until the access log has so many lines with this path."""
@@ -153,8 +145,8 @@ def configuration(folder: Path, hosts_file: Path, port: int, plain_port: int) ->
         "/var/cache/nginx/barograph": f"{folder}/cache",
         "/var/log/nginx/barograph.log": f"{folder}/access.log",
         "/var/log/nginx/barograph-error.log": f"{folder}/server-error.log",
-        "/etc/letsencrypt/live/barograph.example/fullchain.pem": f"{folder}/certificate.pem",
-        "/etc/letsencrypt/live/barograph.example/privkey.pem": f"{folder}/key.pem",
+        "/etc/letsencrypt/live/barograph.example/fullchain.pem": f"{folder}/server.pem",
+        "/etc/letsencrypt/live/barograph.example/privkey.pem": f"{folder}/server.pem",
         "listen [::]:80;": "",
         "listen [::]:443 ssl http2;": "",
         "listen 80;": f"listen {HOST}:{plain_port};",
@@ -165,29 +157,6 @@ def configuration(folder: Path, hosts_file: Path, port: int, plain_port: int) ->
         assert ours in text, f"deploy/nginx.conf has no {ours}"
         text = text.replace(ours, theirs)
     return text
-
-
-def write_certificate(folder: Path) -> None:
-    """A certificate for the loopback address, signed by itself."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "barograph.example")])
-    now = datetime.now(UTC)
-    address = x509.IPAddress(ip_address(HOST))
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([address]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    pem = serialization.Encoding.PEM
-    (folder / "certificate.pem").write_bytes(certificate.public_bytes(pem))
-    secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    (folder / "key.pem").write_bytes(secret)
 
 
 Reply = Callable[[bytes], bytes]

@@ -4,8 +4,9 @@ import asyncio
 import json
 from base64 import b64encode
 from collections.abc import Callable, Coroutine, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 from unittest.mock import AsyncMock
 
@@ -59,7 +60,7 @@ class Operator:
         return self.data / "barograph.sqlite3"
 
     def make_record(self) -> None:
-        assert CliRunner().invoke(cli, ["db", "upgrade", "--data", str(self.data)]).exit_code == 0
+        make_databases(self.data)
 
     def run(self, *arguments: str, answers: Any = None, **environment: str) -> Result:
         everything = ["stances", *arguments, "--data", str(self.data)]
@@ -139,6 +140,27 @@ class Operator:
 
     def tamper(self, *statements: str) -> None:
         on_database(self.history, lambda database: tamper(database, *statements))
+
+
+def make_databases(data: Path) -> None:
+    """Make what `barograph db upgrade` makes; an empty folder gets a copy of it."""
+    if data.exists() and any(data.iterdir()):
+        upgrade_folder(data)
+        return
+    data.mkdir(parents=True, exist_ok=True)
+    for name, content in _upgraded().items():
+        (data / name).write_bytes(content)
+
+
+@cache
+def _upgraded() -> dict[str, bytes]:
+    with TemporaryDirectory() as folder:
+        upgrade_folder(Path(folder))
+        return {file.name: file.read_bytes() for file in Path(folder).iterdir()}
+
+
+def upgrade_folder(data: Path) -> None:
+    assert CliRunner().invoke(cli, ["db", "upgrade", "--data", str(data)]).exit_code == 0
 
 
 async def _end(ledger: Ledger, kind: str) -> ChainEnd:

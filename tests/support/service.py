@@ -5,7 +5,9 @@ import json
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from http.client import HTTPResponse
 from pathlib import Path
+from socket import socket
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -47,22 +49,9 @@ BADGE_PATHS = tuple(
 )
 
 CHECKS = [
-    "market-feed",
-    "exchange",
-    "venue",
-    "collector",
-    "long-accounts",
-    "liquidations",
-    "backfill",
-    "cross-venue",
-    "database",
-    "limits",
-    "daily-figures",
-    "etf-flows",
-    "stances",
-    "history",
-    "identity",
-    "payments",
+    *("market-feed", "exchange", "venue", "collector", "long-accounts", "liquidations"),
+    *("backfill", "cross-venue", "database", "limits", "daily-figures", "etf-flows", "stances"),
+    *("history", "identity", "payments"),
 ]
 """The checks of `/api/status`, in order."""
 
@@ -83,6 +72,14 @@ class Answer(NamedTuple):
 
     def json(self) -> Any:
         return json.loads(self.body)
+
+
+def received(connection: socket, method: str = "GET") -> Answer:
+    """Read the response to a request that was sent byte for byte."""
+    response = HTTPResponse(connection, method=method)
+    response.begin()
+    named = [(name.encode(), value.encode()) for name, value in response.getheaders()]
+    return Answer(response.status, named, response.read())
 
 
 def ask(app: ASGIApp, target: str | bytes, *given: Any, **options: Any) -> Answer:

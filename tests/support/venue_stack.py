@@ -42,9 +42,11 @@ from barograph_demo.servers.stream import Stream
 from barograph_demo.world.venues import VenueMarket
 from barograph_demo.world.world import World
 from support.clock import START, HandClock
-from support.stack import QUICK, stack_settings
 
 NAMES = ("bybit", "hyperliquid", "binance")
+QUICK: Any = {"seconds": 2, "breaker_seconds": 0.2}
+"""The timeout and the pause of an adapter that meets faults."""
+
 SWEEP = 200
 """More calls than Binance has contracts; those that are not due are not made."""
 
@@ -106,7 +108,7 @@ class VenueStack:
         self.faults = faults
         self.turns = Turns()
         self.exchanges: dict[str, Adapter] = {}
-        for venue in NAMES:
+        for venue in settings.venue_names:
             pause = self.turns.sleep if venue == BINANCE else _at_once
             self.exchanges[venue] = ADAPTERS[venue](
                 settings, clock=clock, sleep=pause, **QUICK | {"seconds": seconds}
@@ -131,7 +133,7 @@ class VenueStack:
         """Let time pass and read every venue once, with all open interest if `sweep`."""
         self.clock.pass_seconds(seconds)
         await self.lease.renew()
-        if sweep:
+        if sweep and self.turns.task is not None:
             await self.turns.take(SWEEP)
         for venue, exchange in self.exchanges.items():
             try:
@@ -200,13 +202,18 @@ async def running_venues(
         second = await stack.enter_async_context(running_hyperliquid(world, clock, hyperliquid))
         third = await stack.enter_async_context(running_binance(world, clock, binance))
         given = {
+            "data": folder,
+            "base_url": "http://barograph.example",
+            "exchange_rest_url": first.url,
+            "exchange_source": "simulated exchange (demo data)",
+            "poll_seconds": 0.5,
             "venues": ",".join(NAMES),
             "hyperliquid_url": second.url,
             "binance_rest_url": third.url,
             "feed_max_age_seconds": 30,
             **overrides,
         }
-        settings = stack_settings(folder, first.url, **given)
+        settings = Settings.model_validate(given)
         faults = dict(zip(NAMES, (bybit, hyperliquid, binance), strict=True))
         found = VenueStack(settings, clock, faults, world, seconds)
         stack.push_async_callback(found.database.close)
@@ -222,8 +229,9 @@ async def running_venues(
                 transport=httpx2.ASGITransport(app=app), base_url="http://barograph.example"
             )
         )
-        found.turns.task = asyncio.create_task(found.exchanges[BINANCE].keep_up())
-        stack.callback(found.turns.task.cancel)
+        if BINANCE in found.exchanges:
+            found.turns.task = asyncio.create_task(found.exchanges[BINANCE].keep_up())
+            stack.callback(found.turns.task.cancel)
         await found.take_readings()
         await found.take_readings(sweep=True)
         yield found

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -15,6 +15,7 @@ from barograph.settings import Settings
 from barograph.upstream.binance import BinanceExchange
 from barograph.upstream.binance.stream import RENEWED_EVERY, StreamConnection
 from barograph.upstream.venue_stream import ConnectionState
+from support.markets import Watcher
 
 NOW = 1_791_565_603_055
 """2026-10-09; the frames have the shape of that day, with our own values."""
@@ -28,18 +29,6 @@ def frame(**order: object) -> str:
     rest = {"X": "FILLED", "l": "0.155", "z": "0.19", "T": NOW - 935, "ps": "BTCUSDT", "st": 1}
     data = {"e": "forceOrder", "E": NOW, "o": {**usual, **rest, **order}}
     return json.dumps({"stream": "!forceOrder@arr", "data": data})
-
-
-class Watcher:
-    def __init__(self) -> None:
-        self.heard: list[Liquidation] = []
-        self.spans: list[tuple[int, int]] = []
-
-    def liquidated(self, liquidations: Sequence[Liquidation]) -> None:
-        self.heard.extend(liquidations)
-
-    def watched(self, start: int, end: int) -> None:
-        self.spans.append((start, end))
 
 
 class Connection:

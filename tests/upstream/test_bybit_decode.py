@@ -14,12 +14,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from barograph.errors import InvalidReply, UnknownToUpstream
-from barograph.markets.records import LongAccounts, Perpetual
+from barograph.markets.records import Perpetual
 from barograph.upstream.bybit.decode import (
+    MAX_SETTLEMENTS,
     Instrument,
     decode_announcement,
     decode_instruments,
     decode_long_accounts,
+    decode_settlements,
     decode_tickers,
     decode_time,
 )
@@ -68,12 +70,6 @@ def test_only_trading_usdt_perpetuals_are_kept() -> None:
     assert page.cursor == ""
 
 
-def test_a_page_that_is_not_the_last_carries_a_cursor() -> None:
-    cursor = "first%3DBTCUSDT%26last%3DBTCUSDT"
-    result = {**_result("instruments.json"), "nextPageCursor": cursor}
-    assert decode_instruments(msgspec.json.encode(result)).cursor == cursor
-
-
 def test_every_kept_contract_becomes_a_perpetual() -> None:
     tickers = decode_tickers(_tickers(), KEPT)
     assert {perpetual.contract for perpetual in tickers.perpetuals} == KEPT.keys()
@@ -93,13 +89,6 @@ def test_every_kept_contract_becomes_a_perpetual() -> None:
     )
     assert by_name["SHIB1000USDT"].funding_rate_pct == 0.0
     assert {"BIOUSDT", "BTC-25DEC26"} <= tickers.symbols
-
-
-def test_open_interest_is_single_sided() -> None:
-    row = next(row for row in _result("tickers.json")["list"] if row["symbol"] == "BTCUSDT")
-    perpetual = next(p for p in decode_tickers(_tickers(), KEPT).perpetuals if p.base == "BTC")
-    assert perpetual.open_interest_usd == float(row["singleOpenInterestValue"])
-    assert float(row["openInterestValue"]) == pytest.approx(2 * perpetual.open_interest_usd)
 
 
 @pytest.mark.parametrize("value", [..., "", None, "n/a", "-1", "1000000000001"])
@@ -216,6 +205,7 @@ def test_tickers_without_any_kept_contract_are_invalid(result: bytes) -> None:
     [
         *(decode_instruments, decode_time, decode_announcement),
         *(partial(decode_tickers, kept=KEPT), partial(decode_long_accounts, contract="BTCUSDT")),
+        partial(decode_settlements, contract="BTCUSDT"),
     ],
 )
 def test_a_result_of_another_shape_is_invalid(
@@ -223,12 +213,6 @@ def test_a_result_of_another_shape_is_invalid(
 ) -> None:
     with pytest.raises(InvalidReply):
         decode(result)
-
-
-def test_a_share_is_read_in_percent() -> None:
-    result = msgspec.json.encode(_result("account_ratio.json"))
-    expected = LongAccounts("BTCUSDT", long_account_pct=57.77, sampled_at=1794787200000)
-    assert decode_long_accounts(result, "BTCUSDT") == expected
 
 
 def test_the_newest_share_is_taken_whatever_the_order() -> None:
@@ -263,8 +247,54 @@ def test_a_share_that_is_missing_or_out_of_range_is_unknown_and_another_wrong_on
         decode_long_accounts(msgspec.json.encode({"list": listed}), "BTCUSDT")
 
 
-def test_the_time_is_read_in_milliseconds() -> None:
-    assert decode_time(msgspec.json.encode(_result("time.json"))) == 1794787212345
+SETTLED: list[dict[str, object]] = json.loads(
+    (Path(__file__).parent / "samples/bybit/funding_history.json").read_bytes()
+)["result"]["list"]
+
+
+def _settled(*rows: dict[str, object]) -> list[int]:
+    """The times of the settlements in these rows; test_bybit_samples has their rates."""
+    rates = decode_settlements(msgspec.json.encode({"list": rows}), "BTCUSDT").rates
+    return [each.at for each in rates]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"fundingRate": ""},
+        {"fundingRate": None},
+        {"fundingRate": 0.0001},
+        {"fundingRate": "nan"},
+        {"fundingRateTimestamp": "1794787200"},
+        {"fundingRateTimestamp": ""},
+        {"symbol": "ETHUSDT"},
+        {"fundingRateTimestamp": SETTLED[1]["fundingRateTimestamp"]},
+    ],
+    ids=str,
+)
+def test_settlements_with_one_row_that_cannot_be_true_are_invalid(
+    change: dict[str, object],
+) -> None:
+    with pytest.raises(InvalidReply):
+        _settled({**SETTLED[0], **change}, *SETTLED[1:])
+
+
+def test_a_settlement_out_of_range_is_left_out_alone_and_none_at_all_is_unknown() -> None:
+    newest, middle, oldest = SETTLED
+    absurd = {**middle, "fundingRate": "1e99"}
+    assert _settled(newest, absurd, oldest) == [1794787200000 - 57_600_000, 1794787200000]
+    with pytest.raises(InvalidReply):
+        _settled(absurd)
+    with pytest.raises(UnknownToUpstream):
+        _settled()
+
+
+def test_more_settlements_than_were_asked_for_are_invalid() -> None:
+    times = [1794787200000 - back * 3_600_000 for back in range(MAX_SETTLEMENTS + 1)]
+    rows = [{**SETTLED[0], "fundingRateTimestamp": str(time)} for time in times]
+    assert _settled(*rows[:-1]) == times[-2::-1]
+    with pytest.raises(InvalidReply):
+        _settled(*rows)
 
 
 @pytest.mark.parametrize("text", ["", "1794787212", "-1", "12345678901234567890123"])

@@ -100,15 +100,10 @@ async def failure(venue: Venue, later: int = 0) -> UpstreamError:
     return raised.value
 
 
-def test_it_is_the_exchange_that_the_markets_need() -> None:
-    bybit = Venue().exchange
-    exchange: Exchange = bybit
-    assert exchange is bybit
-    assert bybit.source == "a test"
-
-
 def test_a_reading_has_every_live_perpetual_its_source_and_the_exchange_time() -> None:
     venue = Venue()
+    exchange: Exchange = venue.exchange
+    assert exchange.venue.name == "bybit"
     venue.ahead = -250
     reading = asyncio.run(venue.read())
     assert names(reading) == KEPT
@@ -146,18 +141,14 @@ def _classify(venue: Venue, **words: object) -> None:
     "The exchange lists stocks, commodities, currencies or ETFs as perpetuals",
     "The collector leaves them out. `/api/status` counts them by class.",
 )
-def test_contracts_that_are_not_crypto_are_left_out_and_counted_by_class(
+async def test_contracts_that_are_not_crypto_are_left_out_and_counted_by_class(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     venue = Venue()
     _classify(venue, SOLUSDT="innovation", ETHUSDT="stock", SHIB1000USDT="weather")
 
-    async def hours() -> Perpetuals:
-        for _ in range(3):
-            found = await venue.read(HOUR)
-        return found
-
-    reading = asyncio.run(hours())
+    for _ in range(3):
+        reading = await venue.read(HOUR)
     assert names(reading) == KEPT - {"ETHUSDT", "SHIB1000USDT"}
     assert reading.left_out == {"stock": 1, "weather": 1}
     assert reading.not_crypto == ["ETHUSDT", "SHIB1000USDT"]
@@ -179,19 +170,16 @@ def test_a_list_without_classes_is_crypto_and_one_of_other_classes_is_refused() 
     assert "6 contracts of other classes: coin" in str(asyncio.run(failure(other)))
 
 
-def test_a_slow_line_starts_late_and_later_calls_have_their_usual_time() -> None:
+async def test_a_slow_line_starts_late_and_later_calls_have_their_usual_time() -> None:
     venue = Venue()
     venue.seconds = {"instruments-info": 15, "tickers": 15}
 
-    async def start() -> UpstreamError:
-        assert names(await venue.read()) == KEPT
-        venue.broken = {"tickers"}
-        venue.seconds = {"tickers": 3}
-        error = await failure(venue, 5 * SECOND)
-        assert len(venue.asked) == 2 + 2  # a retry within four seconds
-        return error
-
-    assert type(asyncio.run(start())) is Unreachable
+    assert names(await venue.read()) == KEPT
+    venue.broken = {"tickers"}
+    venue.seconds = {"tickers": 3}
+    error = await failure(venue, 5 * SECOND)
+    assert len(venue.asked) == 2 + 2  # a retry within four seconds
+    assert type(error) is Unreachable
 
 
 def test_a_list_without_an_end_is_invalid() -> None:
@@ -211,77 +199,58 @@ def test_an_empty_last_page_with_a_null_cursor_is_no_fault() -> None:
     assert names(asyncio.run(venue.read())) == KEPT
 
 
-def test_the_list_is_remembered_and_read_again_after_its_time() -> None:
+async def test_the_list_is_remembered_and_read_again_after_its_time() -> None:
     venue = Venue(listing_seconds=600)
-
-    async def day() -> list[int]:
-        counts = []
-        for later in (0, 5 * SECOND, 594 * SECOND, 5 * SECOND, 5 * SECOND):
-            await venue.read(later)
-            counts.append(venue.listings())
-        return counts
-
-    assert asyncio.run(day()) == [1, 1, 1, 2, 2]
+    counts = []
+    for later in (0, 5 * SECOND, 594 * SECOND, 5 * SECOND, 5 * SECOND):
+        await venue.read(later)
+        counts.append(venue.listings())
+    assert counts == [1, 1, 1, 2, 2]
 
 
-def test_a_new_contract_is_looked_up_once_and_then_kept() -> None:
+async def test_a_new_contract_is_looked_up_once_and_then_kept() -> None:
     venue = Venue()
-
-    async def listing() -> None:
-        await venue.read()
-        row = {**venue.rows(venue.tickers)[5], "symbol": "NEWUSDT"}
-        venue.rows(venue.tickers).append(row)
-        assert "NEWUSDT" not in names(await venue.read(5 * SECOND))
-        assert venue.listings() == 1
-        instrument = {**venue.rows(venue.instruments[0])[5], "symbol": "NEWUSDT"}
-        venue.rows(venue.instruments[0]).append(instrument)
-        await venue.read(MINUTE)
-        assert venue.listings() == 2
-        assert "NEWUSDT" in names(await venue.read(5 * SECOND))
-
-    asyncio.run(listing())
+    await venue.read()
+    row = {**venue.rows(venue.tickers)[5], "symbol": "NEWUSDT"}
+    venue.rows(venue.tickers).append(row)
+    assert "NEWUSDT" not in names(await venue.read(5 * SECOND))
+    assert venue.listings() == 1
+    instrument = {**venue.rows(venue.instruments[0])[5], "symbol": "NEWUSDT"}
+    venue.rows(venue.instruments[0]).append(instrument)
+    await venue.read(MINUTE)
+    assert venue.listings() == 2
+    assert "NEWUSDT" in names(await venue.read(5 * SECOND))
 
 
-def test_a_name_that_is_never_listed_is_not_looked_up_again_and_again() -> None:
+async def test_a_name_that_is_never_listed_is_not_looked_up_again_and_again() -> None:
     venue = Venue(listing_seconds=3600)
     venue.rows(venue.tickers).append({**venue.rows(venue.tickers)[2], "symbol": "SOONUSDT"})
 
-    async def minutes() -> None:
-        for _ in range(10):
-            await venue.read(MINUTE)
-
-    asyncio.run(minutes())
+    for _ in range(10):
+        await venue.read(MINUTE)
     assert venue.listings() == 2
 
 
-def test_an_older_list_is_used_for_six_hours_when_no_newer_one_can_be_read() -> None:
+async def test_an_older_list_is_used_for_six_hours_when_no_newer_one_can_be_read() -> None:
     venue = Venue()
-
-    async def outage() -> UpstreamError:
-        await venue.read()
-        venue.broken = {"instruments-info"}
-        for _ in range(5):
-            assert names(await venue.read(HOUR)) == KEPT
-        assert names(await venue.read(HOUR - MINUTE)) == KEPT
-        error = await failure(venue, 2 * MINUTE)
-        venue.broken = set()
+    await venue.read()
+    venue.broken = {"instruments-info"}
+    for _ in range(5):
         assert names(await venue.read(HOUR)) == KEPT
-        return error
-
-    assert type(asyncio.run(outage())) is Unreachable
+    assert names(await venue.read(HOUR - MINUTE)) == KEPT
+    error = await failure(venue, 2 * MINUTE)
+    venue.broken = set()
+    assert names(await venue.read(HOUR)) == KEPT
+    assert type(error) is Unreachable
 
 
 @pytest.mark.parametrize("rows_left", [0, 2])
-def test_a_list_that_lost_most_of_its_contracts_is_not_believed(rows_left: int) -> None:
+async def test_a_list_that_lost_most_of_its_contracts_is_not_believed(rows_left: int) -> None:
     venue = Venue()
-
-    async def shrink() -> None:
-        await venue.read()
-        del venue.rows(venue.instruments[0])[rows_left:]
-        for _ in range(3):
-            assert names(await venue.read(11 * MINUTE)) == KEPT
-
-    asyncio.run(shrink())
+    await venue.read()
+    del venue.rows(venue.instruments[0])[rows_left:]
+    for _ in range(3):
+        assert names(await venue.read(11 * MINUTE)) == KEPT
 
 
 INFLATED = 10_000
@@ -294,53 +263,40 @@ def _inflate(venue: Venue) -> None:
 
 
 @pytest.mark.thorough
-def test_inflated_list_is_read_again_and_never_replaces_a_matching_one() -> None:
+async def test_inflated_list_is_read_again_and_never_replaces_a_matching_one() -> None:
     first, later = Venue(), Venue()
 
-    async def recover() -> int:
-        _inflate(first)
-        assert isinstance(await failure(first), InvalidReply)
-        del first.rows(first.instruments[0])[-INFLATED:]
-        for _ in range(9):
-            await failure(first, 5 * SECOND)
-        assert first.listings() == 1
-        assert names(await first.read(45 * SECOND)) == KEPT  # the breaker's pause is over too
-        return first.listings()
+    _inflate(first)
+    assert isinstance(await failure(first), InvalidReply)
+    del first.rows(first.instruments[0])[-INFLATED:]
+    for _ in range(9):
+        await failure(first, 5 * SECOND)
+    assert first.listings() == 1
+    assert names(await first.read(45 * SECOND)) == KEPT  # the breaker's pause is over too
+    assert first.listings() == 2
 
-    async def keep() -> None:
-        await later.read()
-        _inflate(later)
-        for _ in range(4):
-            assert names(await later.read(11 * MINUTE)) == KEPT
-
-    assert asyncio.run(recover()) == 2
-    asyncio.run(keep())
+    await later.read()
+    _inflate(later)
+    for _ in range(4):
+        assert names(await later.read(11 * MINUTE)) == KEPT
 
 
-def test_readings_that_never_fit_have_the_list_read_once_a_minute_at_most() -> None:
+async def test_readings_that_never_fit_have_the_list_read_once_a_minute_at_most() -> None:
     venue = Venue()
-
-    async def misfit() -> int:
-        await venue.read()
-        del venue.rows(venue.tickers)[1:]
-        for _ in range(5 * 12):
-            await failure(venue, 5 * SECOND)
-        return venue.listings()
-
-    assert asyncio.run(misfit()) in {5, 6}  # in five minutes
+    await venue.read()
+    del venue.rows(venue.tickers)[1:]
+    for _ in range(5 * 12):
+        await failure(venue, 5 * SECOND)
+    assert venue.listings() in {5, 6}  # in five minutes
 
 
-def test_a_delisted_contract_disappears_alone() -> None:
+async def test_a_delisted_contract_disappears_alone() -> None:
     venue = Venue()
-
-    async def delist() -> Perpetuals:
-        await venue.read()
-        for document in (venue.tickers, venue.instruments[0]):
-            rows = venue.rows(document)
-            rows[:] = [row for row in rows if row["symbol"] != "SOLUSDT"]
-        return await venue.read(11 * MINUTE)
-
-    assert names(asyncio.run(delist())) == KEPT - {"SOLUSDT"}
+    await venue.read()
+    for document in (venue.tickers, venue.instruments[0]):
+        rows = venue.rows(document)
+        rows[:] = [row for row in rows if row["symbol"] != "SOLUSDT"]
+    assert names(await venue.read(11 * MINUTE)) == KEPT - {"SOLUSDT"}
 
 
 @pytest.mark.parametrize(
@@ -370,15 +326,11 @@ def test_a_clock_that_is_ahead_does_not_make_a_reading_younger_than_now() -> Non
 
 
 @pytest.mark.parametrize("ahead", [-2_000, 0, 20_000])
-def test_the_same_reply_again_does_not_look_fresh(ahead: int) -> None:
+async def test_the_same_reply_again_does_not_look_fresh(ahead: int) -> None:
     venue = Venue()
-
-    async def stuck() -> None:
-        venue.stuck_at = START + ahead
-        first = await venue.read()
-        assert first.as_of == START + min(ahead, 0)
-        assert (await venue.read(5 * SECOND)).as_of == first.as_of
-        assert (await venue.read(15 * SECOND)).as_of == first.as_of
-        assert type(await failure(venue, 60 * SECOND)) is InvalidReply
-
-    asyncio.run(stuck())
+    venue.stuck_at = START + ahead
+    first = await venue.read()
+    assert first.as_of == START + min(ahead, 0)
+    assert (await venue.read(5 * SECOND)).as_of == first.as_of
+    assert (await venue.read(15 * SECOND)).as_of == first.as_of
+    assert type(await failure(venue, 60 * SECOND)) is InvalidReply

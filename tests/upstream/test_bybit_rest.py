@@ -21,6 +21,7 @@ from barograph.errors import (
     Unreachable,
     UpstreamError,
 )
+from barograph.markets.exchange import SettlementHistory
 from barograph.settings import Settings
 from barograph.upstream.bybit import BybitExchange
 
@@ -117,6 +118,11 @@ def time(exchange: BybitExchange) -> Awaitable[object]:
     return exchange.server_time()
 
 
+def settlements(exchange: BybitExchange) -> Awaitable[object]:
+    history: SettlementHistory = exchange
+    return history.settlements("BTCUSDT")
+
+
 def replaced(bybit: Bybit, answer: Answer) -> Callable[[BybitExchange], Awaitable[object]]:
     async def replace(_: BybitExchange) -> None:
         bybit.answers["tickers"] = answer
@@ -134,6 +140,21 @@ def test_a_share_is_asked_for_by_contract() -> None:
         "period": "5min",
         "limit": "1",
     }
+
+
+@pytest.mark.parametrize(("ahead", "kind"), [(0, tuple), (-1, InvalidReply)])
+def test_settlements_are_asked_for_by_contract_and_none_is_still_to_come(
+    ahead: int, kind: type
+) -> None:
+    bybit, at = Bybit(), 1_794_787_200_000  # of the newest settlement
+    sample = REPLIES.parent / "samples/bybit/funding_history.json"
+    document = {**json.loads(sample.read_bytes()), "time": at + ahead}
+    bybit.now = at
+    bybit.answers["funding/history"] = lambda _: httpx2.Response(200, json=document)
+    [rates] = run(bybit, settlements)
+    assert type(rates) is kind
+    asked = {"category": "linear", "symbol": "BTCUSDT", "limit": "200"}
+    assert dict(bybit.asked[0].url.params) == asked
 
 
 def test_values_out_of_range_are_named_until_they_are_read_well_again() -> None:
@@ -169,25 +190,29 @@ def test_the_exchange_clock_is_read_as_it_is_however_wrong() -> None:
     assert run(bybit, lambda exchange: exchange.server_time()) == [NOW]
 
 
+def updated(name: str, **members: Any) -> Callable[[], httpx2.Response]:
+    return lambda: changed(name, lambda document: document.update(members))
+
+
+def share(**members: Any) -> Callable[[], httpx2.Response]:
+    return lambda: changed("account_ratio.json", lambda d: d["result"]["list"][0].update(members))
+
+
+def plain(content: bytes) -> Callable[[], httpx2.Response]:
+    return lambda: httpx2.Response(200, content=content)
+
+
+BROKEN_GZIP = gzip.compress(b"{}")[:-4] + b"oops"
 FAILURES: dict[str, tuple[Callable[[], httpx2.Response], type[UpstreamError]]] = {
     "symbol invalid": (lambda: reply("symbol_invalid.json"), UnknownToUpstream),
-    "10001 about something else": (
-        lambda: changed("symbol_invalid.json", lambda d: d.update(retMsg="period wrong")),
-        InvalidReply,
-    ),
+    "another parameter": (updated("symbol_invalid.json", retMsg="period wrong"), InvalidReply),
+    "illegal category": (updated("symbol_invalid.json", retMsg="Illegal category"), InvalidReply),
     "10006": (lambda: reply("too_many_visits.json"), Throttled),
     "429": (partial(coded, 429), Throttled),
-    "an illegal category": (
-        lambda: changed("symbol_invalid.json", lambda d: d.update(retMsg="Illegal category")),
-        InvalidReply,
-    ),
     **{f"{code}": (partial(coded, code), Forbidden) for code in (10009, 10024, 10029)},
     "10016": (lambda: reply("server_error.json"), Unreachable),
-    "10000": (lambda: changed("server_error.json", lambda d: d.update(retCode=10000)), Unreachable),
-    "another code": (
-        lambda: changed("server_error.json", lambda d: d.update(retCode=10002)),
-        InvalidReply,
-    ),
+    "10000": (partial(coded, 10000), Unreachable),
+    "another code": (partial(coded, 10002), InvalidReply),
     "HTTP 429": (lambda: httpx2.Response(429), Throttled),
     "HTTP 403 JSON": (lambda: reply("too_frequent.json", 403), Throttled),
     "HTTP 403 page": (lambda: reply("region.html", 403), Forbidden),
@@ -201,56 +226,24 @@ FAILURES: dict[str, tuple[Callable[[], httpx2.Response], type[UpstreamError]]] =
         lambda: httpx2.Response(302, headers={"location": "https://elsewhere.example/"}),
         InvalidReply,
     ),
-    "a truncated body": (
-        lambda: httpx2.Response(200, content=(REPLIES / "account_ratio.json").read_bytes()[:150]),
-        InvalidReply,
-    ),
-    "an empty body": (lambda: httpx2.Response(200), InvalidReply),
+    "a truncated body": (plain((REPLIES / "account_ratio.json").read_bytes()[:150]), InvalidReply),
+    "an empty body": (plain(b""), InvalidReply),
     "a page": (lambda: httpx2.Response(200, html="<h1>Maintenance</h1>"), InvalidReply),
-    "not UTF-8": (
-        lambda: httpx2.Response(200, content=b'{"retCode":0,"retMsg":"\xff"}'),
-        InvalidReply,
-    ),
-    "nested without end": (
-        lambda: httpx2.Response(200, content=b'{"retCode":0,"result":' + b"[" * 200_000),
-        InvalidReply,
-    ),
+    "not UTF-8": (plain(b'{"retCode":0,"retMsg":"\xff"}'), InvalidReply),
+    "nested without end": (plain(b'{"retCode":0,"result":' + b"[" * 200_000), InvalidReply),
     "broken packing": (
         lambda: httpx2.Response(
-            200,
-            stream=httpx2.ByteStream(gzip.compress(b"{}")[:-4] + b"oops"),
-            headers={"content-encoding": "gzip"},
+            200, stream=httpx2.ByteStream(BROKEN_GZIP), headers={"content-encoding": "gzip"}
         ),
         InvalidReply,
     ),
-    "a code that is no number": (
-        lambda: changed("account_ratio.json", lambda d: d.update(retCode="0")),
-        InvalidReply,
-    ),
-    "a huge time": (
-        lambda: changed("account_ratio.json", lambda d: d.update(time=10**400)),
-        InvalidReply,
-    ),
+    "a code that is no number": (updated("account_ratio.json", retCode="0"), InvalidReply),
+    "a huge time": (updated("account_ratio.json", time=10**400), InvalidReply),
     "no time": (lambda: changed("account_ratio.json", lambda d: d.pop("time")), InvalidReply),
-    "an old time": (
-        lambda: changed("account_ratio.json", lambda d: d.update(time=NOW - 31_000)),
-        InvalidReply,
-    ),
-    "a future time": (
-        lambda: changed("account_ratio.json", lambda d: d.update(time=NOW + 61_000)),
-        InvalidReply,
-    ),
-    "a future share": (
-        lambda: changed(
-            "account_ratio.json",
-            lambda d: d["result"]["list"][0].update(timestamp=str(NOW + 400_000)),
-        ),
-        InvalidReply,
-    ),
-    "no share": (
-        lambda: changed("account_ratio.json", lambda d: d["result"]["list"].clear()),
-        UnknownToUpstream,
-    ),
+    "an old time": (updated("account_ratio.json", time=NOW - 31_000), InvalidReply),
+    "a future time": (updated("account_ratio.json", time=NOW + 61_000), InvalidReply),
+    "a future share": (share(timestamp=str(NOW + 400_000)), InvalidReply),
+    "no share": (updated("account_ratio.json", result={"list": []}), UnknownToUpstream),
 }
 
 

@@ -1,6 +1,5 @@
 """Requests that are signed with an API key, as Coinbase's facilitator requires."""
 
-import asyncio
 import json
 from base64 import b64encode, urlsafe_b64decode
 from typing import Any
@@ -67,7 +66,7 @@ def signed_claims(key: PrivateKey, token: str) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize(("key", "algorithm"), [(ED25519, "EdDSA"), (P256, "ES256")])
-def test_each_request_has_its_own_token_for_its_address_for_two_minutes(
+async def test_each_request_has_its_own_token_for_its_address_for_two_minutes(
     key: PrivateKey, algorithm: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     requests: list[httpx2.Request] = []
@@ -77,19 +76,16 @@ def test_each_request_has_its_own_token_for_its_address_for_two_minutes(
         refused = request.url.path.endswith("settle")
         return httpx2.Response(401 if refused else 200, json={"isValid": True, "kinds": []})
 
-    async def ask() -> None:
-        own = {"x402_facilitator_url": "https://api.example:8443/platform/v2/x402"}
-        own |= {"x402_cdp_key_id": ID, "x402_cdp_key_secret": secret_of(key)}
-        given = Settings.model_validate(PAYMENTS | own)
-        transport = httpx2.MockTransport(answer)
-        client = HttpFacilitator(given, clock=HandClock(), transport=transport)
-        await client.verify(proof())
-        with pytest.raises(SettlementUnknown):
-            await client.settle(proof())
-        await client.supported()
-        await client.close()
-
-    asyncio.run(ask())
+    own = {"x402_facilitator_url": "https://api.example:8443/platform/v2/x402"}
+    own |= {"x402_cdp_key_id": ID, "x402_cdp_key_secret": secret_of(key)}
+    given = Settings.model_validate(PAYMENTS | own)
+    transport = httpx2.MockTransport(answer)
+    client = HttpFacilitator(given, clock=HandClock(), transport=transport)
+    await client.verify(proof())
+    with pytest.raises(SettlementUnknown):
+        await client.settle(proof())
+    await client.supported()
+    await client.close()
     assert caplog.messages == ["facilitator refuses our credentials"]
     assert secret_of(key) not in caplog.text
     tokens = [request.headers["Authorization"].removeprefix("Bearer ") for request in requests]

@@ -212,8 +212,9 @@ def test_a_nonce_that_is_free_is_expired_once_a_block_that_stays_is_past_its_tim
     assert look(Node(now, safe_lag)) == ChainFinding(expected)  # type: ignore[arg-type]
 
 
-def test_the_money_that_came_is_found_with_its_transaction() -> None:
-    node = Node(NOW + 200, safe_lag=1_000)
+@pytest.mark.parametrize("height", [HEAD, 0, 3, 199, 450])
+def test_the_money_that_came_is_found_also_on_a_chain_that_has_just_begun(height: int) -> None:
+    node = Node(NOW + 10, safe_lag=1_000 if height == HEAD else 0, height=height)
     node.use((STANCE.pay_to, STANCE.amount))
 
     assert look(node) == ChainFinding("used", HASH)
@@ -235,14 +236,6 @@ def test_payment_is_found_however_late_with_few_chain_queries(later: int) -> Non
 
     assert look(node) == ChainFinding("used", HASH)
     assert len(node.asked) < 45
-
-
-@pytest.mark.parametrize("height", [0, 3, 199, 450])
-def test_it_is_found_on_a_chain_that_has_just_begun(height: int) -> None:
-    node = Node(NOW + 10, height=height)
-    node.use((STANCE.pay_to, STANCE.amount))
-
-    assert look(node) == ChainFinding("used", HASH)
 
 
 @pytest.mark.outcome(
@@ -294,7 +287,7 @@ def test_money_that_came_in_another_transaction_is_not_of_this_nonce() -> None:
     assert look(node) == ChainFinding("spent", HASH)
 
 
-def test_one_transfer_does_not_pay_for_two_nonces() -> None:
+def test_one_transfer_does_not_pay_for_two_nonces_and_two_transfers_do() -> None:
     node = Node(NOW + 200)
     node.use((STANCE.pay_to, STANCE.amount), nonce=OTHER_NONCE)
     node.use((PAYER, STANCE.amount))
@@ -303,13 +296,10 @@ def test_one_transfer_does_not_pay_for_two_nonces() -> None:
     node.use((STANCE.pay_to, STANCE.amount), nonce="0x" + "80" * 32)
     assert is_unavailable(look(node))
 
-
-def test_two_transfers_pay_for_two_nonces() -> None:
-    node = Node(NOW + 200)
-    node.use((STANCE.pay_to, STANCE.amount), nonce=OTHER_NONCE)
-    node.use((STANCE.pay_to, STANCE.amount))
-
-    assert look(node) == ChainFinding("used", HASH)
+    both = Node(NOW + 200)
+    both.use((STANCE.pay_to, STANCE.amount), nonce=OTHER_NONCE)
+    both.use((STANCE.pay_to, STANCE.amount))
+    assert look(both) == ChainFinding("used", HASH)
 
 
 def test_the_state_is_asked_of_the_very_block_whose_time_counts() -> None:
@@ -350,36 +340,31 @@ def test_a_payment_on_another_chain_is_not_looked_for_here() -> None:
     assert node.asked == []
 
 
-def _safe_fails(node: Node, answer: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("answer", "counts"),
+    [
+        ({"result": None}, True),
+        ({"error": {"code": -32602, "message": "invalid block tag"}}, True),
+        ({"error": {"code": -39001, "message": "safe block not found"}}, True),
+        *(
+            ({"error": {"code": code, "message": "no"}}, False)
+            for code in (-32005, -32000, -32603, "-32602", None)
+        ),
+    ],
+    ids=count(),
+)
+def test_only_where_a_node_has_no_safe_block_the_newest_counts(
+    answer: dict[str, Any], counts: bool
+) -> None:
+    node = Node(NOW + 62)
+
     def bend(given: dict[str, Any]) -> dict[str, Any]:
-        if node.asked[-1][1][0] != "safe":
-            return given
-        return {"jsonrpc": "2.0", "id": given["id"], **answer}
+        is_safe = node.asked[-1][1][0] == "safe"
+        return {"jsonrpc": "2.0", "id": given["id"], **answer} if is_safe else given
 
     node.bent["eth_getBlockByNumber"] = bend
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        {"result": None},
-        {"error": {"code": -32602, "message": "invalid block tag"}},
-        {"error": {"code": -39001, "message": "safe block not found"}},
-    ],
-)
-def test_where_a_node_has_no_safe_block_the_newest_counts(answer: dict[str, Any]) -> None:
-    node = Node(NOW + 62)
-    _safe_fails(node, answer)
-
-    assert look(node) == ChainFinding("expired")
-
-
-@pytest.mark.parametrize("code", [-32005, -32000, -32603, "-32602", None])
-def test_a_node_that_fails_to_tell_the_safe_block_is_unavailable(code: Any) -> None:
-    node = Node(NOW + 62)
-    _safe_fails(node, {"error": {"code": code, "message": "no"}})
-
-    assert is_unavailable(look(node))
+    finding = look(node)
+    assert finding == ChainFinding("expired") if counts else is_unavailable(finding)
 
 
 def result(value: Any) -> Callable[[Any], Any]:
@@ -482,17 +467,13 @@ def test_a_node_that_tells_of_another_block_than_was_asked_for_is_not_believed()
     assert is_unavailable(look(node))
 
 
-def test_a_node_that_hangs_is_given_up() -> None:
-    async def hang(request: httpx2.Request) -> httpx2.Response:
-        await asyncio.Event().wait()
-        raise AssertionError
-
-    assert is_unavailable(look(hang, seconds=0.2))
-
-
-@pytest.mark.parametrize("error", [httpx2.ConnectError(URL), httpx2.ReadError(URL), OSError(URL)])
-def test_a_node_that_cannot_be_reached_is_unavailable(error: Exception) -> None:
+@pytest.mark.parametrize(
+    "error", [None, httpx2.ConnectError(URL), httpx2.ReadError(URL), OSError(URL)]
+)
+def test_a_node_that_hangs_or_cannot_be_reached_is_unavailable(error: Exception | None) -> None:
     async def fail(request: httpx2.Request) -> httpx2.Response:
-        raise error
+        if error is None:
+            await asyncio.Event().wait()
+        raise error or AssertionError
 
-    assert is_unavailable(look(fail))
+    assert is_unavailable(look(fail, seconds=0.2))

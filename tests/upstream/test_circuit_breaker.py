@@ -13,18 +13,9 @@ from barograph.errors import (
     UpstreamError,
 )
 from barograph.upstream.circuit_breaker import CircuitBreaker
+from support.clock import HandClock
 
 ALL_FAILURES = (Unreachable, InvalidReply, Throttled, Forbidden)
-
-
-class Hand:
-    """The hand of a clock, in seconds."""
-
-    def __init__(self) -> None:
-        self.seconds = 1_794_787_200.0
-
-    def __call__(self) -> int:
-        return round(self.seconds * 1000)
 
 
 def _end(breaker: CircuitBreaker, error: UpstreamError | None = None) -> None:
@@ -39,20 +30,20 @@ def _fail(breaker: CircuitBreaker, error: UpstreamError, times: int = 1) -> None
             _end(breaker, error)
 
 
-def _open_seconds(breaker: CircuitBreaker, hand: Hand) -> float:
+def _open_seconds(breaker: CircuitBreaker, hand: HandClock) -> float:
     """How long the breaker stays open; leaves the hand at the end of it."""
     for tenths in range(10_000):
         try:
             breaker.check()
         except UpstreamError:
-            hand.seconds += 0.1
+            hand.pass_seconds(0.1)
         else:
             return tenths / 10
     raise AssertionError("it never opens again")
 
 
 def test_it_opens_at_the_fourth_failure_in_a_row() -> None:
-    hand = Hand()
+    hand = HandClock()
     breaker = CircuitBreaker(hand, 5.0, ALL_FAILURES)
     _fail(breaker, Unreachable("down"), times=3)
     _end(breaker)
@@ -65,7 +56,7 @@ def test_it_opens_at_the_fourth_failure_in_a_row() -> None:
 
 
 def test_each_failed_try_doubles_the_pause_up_to_six_times() -> None:
-    hand = Hand()
+    hand = HandClock()
     breaker = CircuitBreaker(hand, 5.0, ALL_FAILURES)
     _fail(breaker, Unreachable("down"), times=4)
     pauses = [_open_seconds(breaker, hand)]
@@ -79,10 +70,10 @@ def test_each_failed_try_doubles_the_pause_up_to_six_times() -> None:
 
 
 def test_after_the_pause_one_call_tries_and_the_others_wait() -> None:
-    hand = Hand()
+    hand = HandClock()
     breaker = CircuitBreaker(hand, 5.0, ALL_FAILURES)
     _fail(breaker, Unreachable("down"), times=4)
-    hand.seconds += 5
+    hand.pass_seconds(5)
     with breaker.guard():
         with pytest.raises(Unreachable):
             breaker.check()
@@ -92,10 +83,10 @@ def test_after_the_pause_one_call_tries_and_the_others_wait() -> None:
 
 
 def test_a_cancelled_try_leaves_the_next_call_to_try() -> None:
-    hand = Hand()
+    hand = HandClock()
     breaker = CircuitBreaker(hand, 5.0, ALL_FAILURES)
     _fail(breaker, Unreachable("down"), times=4)
-    hand.seconds += 5
+    hand.pass_seconds(5)
     with pytest.raises(asyncio.CancelledError), breaker.guard():
         raise asyncio.CancelledError
     _fail(breaker, Unreachable("down"))
@@ -104,10 +95,10 @@ def test_a_cancelled_try_leaves_the_next_call_to_try() -> None:
 
 
 def test_being_throttled_opens_it_at_once_for_as_long_as_asked() -> None:
-    hand = Hand()
+    hand = HandClock()
     breaker = CircuitBreaker(hand, 5.0, ALL_FAILURES)
     _fail(breaker, Throttled("slow down", 12.0))
-    hand.seconds += 2
+    hand.pass_seconds(2)
     with pytest.raises(Throttled) as raised:
         breaker.check()
     assert raised.value.retry_after == 10.0
@@ -115,7 +106,7 @@ def test_being_throttled_opens_it_at_once_for_as_long_as_asked() -> None:
 
 
 def test_being_refused_three_times_opens_it_for_a_minute() -> None:
-    hand = Hand()
+    hand = HandClock()
     breaker = CircuitBreaker(hand, 5.0, ALL_FAILURES)
     _fail(breaker, Forbidden("geography"), times=2)
     breaker.check()
@@ -126,7 +117,7 @@ def test_being_refused_three_times_opens_it_for_a_minute() -> None:
 
 
 def test_an_unknown_contract_counts_as_a_success() -> None:
-    breaker = CircuitBreaker(Hand(), 5.0, ALL_FAILURES)
+    breaker = CircuitBreaker(HandClock(), 5.0, ALL_FAILURES)
     for _ in range(3):
         _fail(breaker, Unreachable("down"), times=3)
         _fail(breaker, UnknownToUpstream("symbol invalid"))
@@ -134,22 +125,22 @@ def test_an_unknown_contract_counts_as_a_success() -> None:
 
 
 def test_a_call_under_way_neither_closes_nor_shortens_an_open_breaker() -> None:
-    hand = Hand()
+    hand = HandClock()
     breaker = CircuitBreaker(hand, 5.0, ALL_FAILURES)
     with breaker.guard():
         _fail(breaker, Throttled("banned", 600.0))
     with pytest.raises(Throttled):
         breaker.check()
-    hand.seconds += 600
+    hand.pass_seconds(600)
     with pytest.raises(Throttled), breaker.guard():
         raise Throttled("slow down", 5.0)
     assert _open_seconds(breaker, hand) == 5.0
 
 
 def test_a_clock_that_is_set_back_does_not_hold_calls_for_hours() -> None:
-    hand = Hand()
+    hand = HandClock()
     breaker = CircuitBreaker(hand, 5.0, ALL_FAILURES)
     _fail(breaker, Unreachable("down"), times=4)
-    hand.seconds -= 3600
+    hand.pass_seconds(-3600)
     _end(breaker)
     breaker.check()

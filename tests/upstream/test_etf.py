@@ -102,39 +102,16 @@ def test_a_file_that_cannot_be_what_it_means_is_an_invalid_reply(body: bytes) ->
         decode_holdings(body, "ibit", SOURCE)
 
 
-def read_twice(body: bytes) -> tuple[list[Figure], list[str]]:
-    asked: list[str] = []
-
-    def answer(request: httpx2.Request) -> httpx2.Response:
-        asked.append(str(request.url))
-        return httpx2.Response(200, content=body, headers={"content-type": "text/csv"})
-
-    async def work() -> list[Figure]:
-        client = FileClient(seconds=5, clock=lambda: START, transport=httpx2.MockTransport(answer))
-        source = IssuerHoldings(
-            client, fund="IBIT", address=ADDRESS, source=SOURCE, clock=lambda: START
-        )
-        assert source.name == "etf-ibit"
-        try:
-            return await source.read() + await source.read()
-        finally:
-            await client.close()
-
-    return asyncio.run(work()), asked
-
-
-def test_a_reading_asks_once_and_takes_the_day_that_the_file_names() -> None:
-    readings, asked = read_twice(file())
-
-    assert [each.day for each in readings] == ["2026-11-05"] * 8
-    assert asked == [ADDRESS] * 2
-
-
-def test_a_day_to_come_is_an_invalid_reply() -> None:
+async def test_a_day_to_come_is_an_invalid_reply() -> None:
     late = file(PLAIN | {"Fund Holdings as of": "Nov 09, 2026"})
-
+    reply = httpx2.MockTransport(lambda _: httpx2.Response(200, content=late))
+    client = FileClient(seconds=5, clock=lambda: START, transport=reply)
+    source = IssuerHoldings(
+        client, fund="IBIT", address=ADDRESS, source=SOURCE, clock=lambda: START
+    )
     with pytest.raises(InvalidReply, match="in the future"):
-        read_twice(late)
+        await source.read()
+    await client.close()
 
 
 PRESENT = date(2026, 11, 6)

@@ -137,10 +137,17 @@ async def speaks_no_http(writer: asyncio.StreamWriter) -> None:
     writer.close()
 
 
-def facilitator(url: str, seconds: float = 10.0, **settings: Any) -> HttpFacilitator:
+@asynccontextmanager
+async def facilitator(
+    url: str, seconds: float = 10.0, **settings: Any
+) -> AsyncIterator[HttpFacilitator]:
     terms = {"x402_asset": STANCE.asset, "x402_pay_to": STANCE.pay_to}
     all_settings = Settings.model_validate({"x402_facilitator_url": url, **terms, **settings})
-    return HttpFacilitator(all_settings, verify_seconds=seconds, settle_seconds=seconds)
+    client = HttpFacilitator(all_settings, verify_seconds=seconds, settle_seconds=seconds)
+    try:
+        yield client
+    finally:
+        await client.close()
 
 
 async def verify(client: HttpFacilitator) -> str:
@@ -173,13 +180,10 @@ def ask(
     """Have one question answered by the script, which must be asked only once."""
 
     async def run() -> T:
-        async with serving(script) as server:
-            client = facilitator(server.url, seconds)
-            try:
-                return await work(client)
-            finally:
-                await client.close()
-                assert len(server.asked) == 1
+        async with serving(script) as server, facilitator(server.url, seconds) as client:
+            outcome = await work(client)
+            assert len(server.asked) == 1
+            return outcome
 
     return asyncio.run(run())
 
@@ -246,102 +250,69 @@ def test_a_facilitator_that_takes_too_long_is_not_waited_for(script: Script) -> 
     "The facilitator is unreachable",
     "Nothing is charged, and the same proof works later.",
 )
-def test_unreachable_facilitator_counts_as_not_asked() -> None:
-    async def work() -> list[str]:
-        async with serving(hangs) as server:
-            gone = server.url
-            # It does not speak TLS: the connection never comes about.
-            secure = facilitator(gone.replace("http:", "https:"), seconds=0.6)
+async def test_unreachable_facilitator_counts_as_not_asked() -> None:
+    async with serving(hangs) as server:
+        gone = server.url
+        # It does not speak TLS: the connection never comes about.
+        async with facilitator(gone.replace("http:", "https:"), seconds=0.6) as secure:
             outcomes = [await verify(secure), await settle(secure)]
-            await secure.close()
-            assert server.asked == []
-        client = facilitator(gone)
+        assert server.asked == []
+    async with facilitator(gone) as client:
         outcomes += [await verify(client), await settle(client)]
-        await client.close()
-        return outcomes
-
-    assert asyncio.run(work()) == ["unavailable"] * 4
+    assert outcomes == ["unavailable"] * 4
 
 
-def test_a_connection_that_the_facilitator_closes_meanwhile_leaves_it_unknown() -> None:
-    async def work() -> list[str]:
-        async with serving(says(VALID)) as server:
-            client = facilitator(server.url)
-            outcomes = [await verify(client)]
-            server.script = hangs_up
-            outcomes.append(await settle(client))
-            await client.close()
-        return outcomes
-
-    assert asyncio.run(work()) == ["valid", "unknown"]
+async def test_a_connection_that_the_facilitator_closes_meanwhile_leaves_it_unknown() -> None:
+    async with serving(says(VALID)) as server, facilitator(server.url) as client:
+        assert await verify(client) == "valid"
+        server.script = hangs_up
+        assert await settle(client) == "unknown"
 
 
 @pytest.mark.thorough
-def test_request_beyond_the_connection_limit_is_never_sent() -> None:
-    async def work() -> list[str]:
-        async with serving(hangs) as server:
-            client = facilitator(server.url, seconds=4.0)  # a busy machine sends them late
-            asked = [asyncio.create_task(settle(client)) for _ in range(MAX_REQUESTS + 1)]
-            outcomes = await asyncio.gather(*asked)
-            assert len(server.asked) == MAX_REQUESTS
-            await client.close()
-        return outcomes
-
-    assert asyncio.run(work()) == ["unknown"] * MAX_REQUESTS + ["unavailable"]
+async def test_request_beyond_the_connection_limit_is_never_sent() -> None:
+    # A busy machine sends them late.
+    async with serving(hangs) as server, facilitator(server.url, seconds=4.0) as client:
+        outcomes = await asyncio.gather(*(settle(client) for _ in range(MAX_REQUESTS + 1)))
+        assert len(server.asked) == MAX_REQUESTS
+    assert outcomes == ["unknown"] * MAX_REQUESTS + ["unavailable"]
 
 
-def test_a_full_pool_of_our_own_tells_nothing_about_the_facilitator() -> None:
-    async def work() -> str:
-        is_full = asyncio.Event()
+async def test_a_full_pool_of_our_own_tells_nothing_about_the_facilitator() -> None:
+    is_full = asyncio.Event()
 
-        async def fills(writer: asyncio.StreamWriter) -> None:
-            if len(server.asked) == MAX_REQUESTS:
-                is_full.set()
-            await hangs(writer)
+    async def fills(writer: asyncio.StreamWriter) -> None:
+        if len(server.asked) == MAX_REQUESTS:
+            is_full.set()
+        await hangs(writer)
 
-        async with serving(fills) as server:
-            client = facilitator(server.url, seconds=4.0)  # a busy machine sends them late
-            settling = [asyncio.create_task(settle(client)) for _ in range(MAX_REQUESTS)]
-            await is_full.wait()
-            _, outcome = await asyncio.gather(client.probe(), verify(client))
-            learned = {(each.answered_at, each.failing_since) for each in client.health}
-            assert learned == {(None, None)}
-            for task in settling:
-                task.cancel()
-            await asyncio.gather(*settling, return_exceptions=True)
-            await client.close()
-        return outcome
-
-    assert asyncio.run(work()) == "unavailable"
+    # A busy machine sends them late.
+    async with serving(fills) as server, facilitator(server.url, seconds=4.0) as client:
+        settling = [asyncio.create_task(settle(client)) for _ in range(MAX_REQUESTS)]
+        await is_full.wait()
+        _, outcome = await asyncio.gather(client.probe(), verify(client))
+        assert outcome == "unavailable"
+        learned = {(each.answered_at, each.failing_since) for each in client.health}
+        assert learned == {(None, None)}
+        for task in settling:
+            task.cancel()
+        await asyncio.gather(*settling, return_exceptions=True)
 
 
-def test_more_questions_than_may_be_asked_at_once_can_be_asked_one_after_the_other() -> None:
-    async def work() -> set[str]:
-        async with serving(says(VALID)) as server:
-            client = facilitator(server.url)
-            outcomes = {await verify(client) for _ in range(MAX_REQUESTS + 1)}
-            server.script = hangs_up
-            outcomes |= {await verify(client) for _ in range(MAX_REQUESTS + 1)}
-            assert len(server.asked) == 2 * MAX_REQUESTS + 2
-            await client.close()
-        return outcomes
-
-    assert asyncio.run(work()) == {"valid", "unavailable"}
+async def test_more_questions_than_may_be_asked_at_once_can_be_asked_one_after_the_other() -> None:
+    async with serving(says(VALID)) as server, facilitator(server.url) as client:
+        assert {await verify(client) for _ in range(MAX_REQUESTS + 1)} == {"valid"}
+        server.script = hangs_up
+        assert {await verify(client) for _ in range(MAX_REQUESTS + 1)} == {"unavailable"}
+        assert len(server.asked) == 2 * MAX_REQUESTS + 2
 
 
 @pytest.mark.thorough
-def test_replies_that_never_end_do_not_keep_others_from_asking() -> None:
-    async def work() -> str:
-        async with serving(drips) as server:
-            client = facilitator(server.url, seconds=3)
-            asked = [asyncio.create_task(settle(client)) for _ in range(MAX_REQUESTS)]
-            assert "unknown" in await asyncio.gather(*asked)
-            server.script = says(VALID)
-            outcome = await verify(client)
-            await client.close()
-        return outcome
-
-    assert asyncio.run(work()) == "valid"
+async def test_replies_that_never_end_do_not_keep_others_from_asking() -> None:
+    async with serving(drips) as server, facilitator(server.url, seconds=3) as client:
+        assert "unknown" in await asyncio.gather(*(settle(client) for _ in range(MAX_REQUESTS)))
+        server.script = says(VALID)
+        assert await verify(client) == "valid"
 
 
 @pytest.mark.parametrize("payer", [PAYER, PAYER.upper().replace("X", "x")])
@@ -471,18 +442,18 @@ def test_failure_that_does_not_rule_out_a_charge_is_unknown(said: dict[str, Any]
 
 
 @pytest.mark.parametrize(("work", "path"), [(verify, "/x402/verify"), (settle, "/x402/settle")])
-def test_the_facilitator_gets_what_was_read_of_the_proof_and_the_token(
+async def test_the_facilitator_gets_what_was_read_of_the_proof_and_the_token(
     work: Callable[[HttpFacilitator], Coroutine[Any, Any, str]], path: str
 ) -> None:
-    async def run() -> Server:
-        async with serving(says(b"", headers="Set-Cookie: a=b\r\n")) as server:
-            client = facilitator(f"{server.url}/x402", x402_facilitator_token=TOKEN)
+    async with serving(says(b"", headers="Set-Cookie: a=b\r\n")) as server:
+        url = f"{server.url}/x402"
+        async with facilitator(url, x402_facilitator_token=TOKEN) as client:
             await work(client)
             await work(client)
-            await client.close()
-        return server
-
-    for asked in asyncio.run(run()).asked:
+        async with facilitator(url) as client:
+            await work(client)
+    *with_token, without = server.asked
+    for asked in with_token:
         assert asked.path == path
         assert asked.body == {
             "x402Version": 2,
@@ -493,44 +464,26 @@ def test_the_facilitator_gets_what_was_read_of_the_proof_and_the_token(
         assert asked.headers["content-type"] == "application/json"
         assert asked.headers["accept-encoding"] == "identity"
         assert "cookie" not in asked.headers
-
-
-def test_without_a_token_none_is_sent() -> None:
-    async def run() -> Server:
-        async with serving(says(VALID)) as server:
-            client = facilitator(server.url)
-            await verify(client)
-            await client.close()
-        return server
-
-    (asked,) = asyncio.run(run()).asked
-    assert "authorization" not in asked.headers
+    assert "authorization" not in without.headers
 
 
 @pytest.mark.parametrize("token", ["two words", "line\n", "schlüssel"])
-def test_a_token_that_cannot_be_sent_is_refused_at_the_start(token: str) -> None:
+async def test_a_token_that_cannot_be_sent_is_refused_at_the_start(token: str) -> None:
     with pytest.raises(ConfigurationError, match="BAROGRAPH_X402_FACILITATOR_TOKEN") as caught:
-        facilitator("http://127.0.0.1:1", x402_facilitator_token=token)
+        await facilitator("http://127.0.0.1:1", x402_facilitator_token=token).__aenter__()
     assert token not in str(caught.value)
 
 
 @pytest.mark.parametrize(
     "script", [hangs_up, says(b"<html>"), says(VALID, 500), says({"isValid": False})]
 )
-def test_no_error_tells_of_the_proof_the_token_or_the_place(script: Script) -> None:
-    async def run() -> list[str]:
-        said = []
-        async with serving(script) as server:
-            client = facilitator(server.url, x402_facilitator_token=TOKEN)
-            for work in (client.verify, client.settle):
-                with pytest.raises(
-                    (InvalidProof, FacilitatorUnavailable, SettlementUnknown)
-                ) as caught:
-                    await work(proof())
-                said.append(str(caught.value))
-            secrets = [TOKEN, PAYER, proof().nonce, proof().signature, server.url[7:]]
-            assert not any(secret in text for secret in secrets for text in said)
-            await client.close()
-        return said
-
-    assert len(asyncio.run(run())) == 2
+async def test_no_error_tells_of_the_proof_the_token_or_the_place(script: Script) -> None:
+    async with (
+        serving(script) as server,
+        facilitator(server.url, x402_facilitator_token=TOKEN) as client,
+    ):
+        for work in (client.verify, client.settle):
+            with pytest.raises((InvalidProof, FacilitatorUnavailable, SettlementUnknown)) as caught:
+                await work(proof())
+            for secret in (TOKEN, PAYER, proof().nonce, proof().signature, server.url[7:]):
+                assert secret not in str(caught.value)

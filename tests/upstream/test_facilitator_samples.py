@@ -20,7 +20,7 @@ from barograph.payments.records import (
 )
 from barograph.settings import Settings
 from barograph.upstream.facilitator import HttpFacilitator, SupportedKind
-from support.demo_facilitator import World, question, with_world
+from support.demo_facilitator import question, running_world
 from support.payments import PAYMENTS, proof
 from support.shapes import differences
 
@@ -204,8 +204,8 @@ def members(rows: Iterable[dict[str, Any]]) -> set[str]:
     return {name for row in rows for name in row}
 
 
-def test_simulated_facilitator_replies_in_the_shape_of_the_samples(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+async def test_simulated_facilitator_replies_in_the_shape_of_the_samples(tmp_path: Path) -> None:
+    async with running_world(tmp_path) as world:
         asked, poor = question(world.proof()), question(world.proof(nonce="0x" + "9" * 64))
         for path, name, body in (
             ("verify", "valid", asked),
@@ -216,8 +216,6 @@ def test_simulated_facilitator_replies_in_the_shape_of_the_samples(tmp_path: Pat
             said = await world.post(f"/{path}", body)
             assert differences(REPLIES[path][name], said) == [], (path, name)
         assert await world.facilitator.supported() == [SupportedKind(2, "exact", "eip155:84532")]
-
-    with_world(tmp_path, work)
 
 
 def loud(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:

@@ -1,5 +1,9 @@
-"""Rows in the shape of the real files: what we read of them, and that the simulated ones match."""
+"""Rows in the shape of the real files: what we read of them, and that the simulated ones match.
 
+What each fault of the simulated publishers leads to is in tests/cli/test_doctor.
+"""
+
+import asyncio
 import csv
 import io
 import json
@@ -8,10 +12,17 @@ from typing import Any
 
 import pytest
 
+from barograph.collector.app import macro_sources
+from barograph.errors import InvalidReply
 from barograph.macro.records import Figure
+from barograph.settings import Settings
 from barograph.upstream.etf import decode_holdings
+from barograph.upstream.files import FileClient
 from barograph.upstream.interest_rates import decode_effr, decode_sofr, decode_yields
+from barograph_demo.servers.control import send_command
+from barograph_demo.servers.faults import MacroFaults
 from barograph_demo.servers.macro_files import FUND_PATH, TREASURY_PATH, answer
+from barograph_demo.servers.macro_server import running_macro
 from barograph_demo.world.macro import MacroWorld
 from barograph_demo.world.world import World
 
@@ -19,6 +30,7 @@ SAMPLES = Path(__file__).parent / "samples" / "macro"
 DAY = 86_400_000
 EPOCH = 1_789_999_200_000
 NOW = EPOCH + 60 * DAY
+MACRO = MacroWorld(World(7, EPOCH))
 
 READ, IGNORED = "read", "ignored"
 TREASURY_FIELDS = {
@@ -46,7 +58,7 @@ def sample(name: str) -> bytes:
 
 
 def simulated(path: str, **query: str) -> bytes:
-    return answer(MacroWorld(World(7, EPOCH)), path, query, NOW).body
+    return answer(MACRO, path, query, NOW).body
 
 
 def values(figures: list[Figure]) -> list[tuple[str, str, float]]:
@@ -139,3 +151,34 @@ def test_simulated_publishers_send_the_same_fields_in_the_same_order_and_form() 
     )
     for column in (0, 1, 2, 3, 8, 9):  # the cells that are words
         assert [row[column] for row in held] == [row[column] for row in really_held]
+
+
+async def test_collector_asks_each_simulated_publisher_once_for_the_figures_of_the_world() -> None:
+    faults, figures = MacroFaults(), dict[str, Figure]()
+    async with running_macro(MACRO, faults, clock=lambda: NOW) as address:
+        url = address.url
+        settings = Settings(treasury_url=url, nyfed_url=url, etf_url=url + FUND_PATH)
+        files = FileClient(seconds=30, clock=lambda: NOW)
+        sources = macro_sources(settings, files, clock=lambda: NOW)
+        for source in sources:
+            figures |= {figure.series: figure for figure in await source.read()}
+        counted = await asyncio.to_thread(send_command, url, {"count": True})
+        faults.turn_on("missing-columns", NOW)
+        for source in sources:
+            with pytest.raises(InvalidReply):
+                await source.read()
+        await files.close()
+    assert counted["requests"] == dict.fromkeys(("treasury", "sofr", "effr", "etf"), 1)
+    curve, effr, fund = MACRO.curves(NOW)[-1], MACRO.effr(NOW)[-1], MACRO.fund(NOW)[-1]
+    expected = {
+        **{name: curve.yields[place] for name, place in (("us3m", 3), ("us2y", 7), ("us10y", 11))},
+        "sofr": MACRO.sofr(NOW)[-1].rate,
+        "effr": effr.rate,
+        "effr-low": effr.low,
+        "effr-high": effr.high,
+        "etf-ibit-shares": fund.shares,
+        "etf-ibit-btc": fund.coins,
+        "etf-ibit-aum": fund.net_assets,
+        "etf-ibit-nav": pytest.approx(fund.nav, abs=1e-4),
+    }
+    assert {name: figure.value for name, figure in figures.items()} == expected

@@ -95,26 +95,25 @@ async def check(url: str, key: Key) -> None:
             assert answer.text == "3\n"
 
 
-def test_simulated_witness_cosigns_only_what_continues_and_remembers_it(tmp_path: Path) -> None:
-    async def run() -> None:
-        write_policy(tmp_path, 1)
-        policy = load_policy(tmp_path / POLICY_FILE)
-        assert policy is not None
-        assert policy.in_words() == "2 of (simulated-1, simulated-2, simulated-3)"
-        async with simulated(tmp_path, WitnessFaults()) as url:
-            await check(url, policy.witnesses[WITNESSES[0]])
-        faults = WitnessFaults()
-        async with simulated(tmp_path, faults) as url:
-            (again,) = await send(url, request(0, 6))
-            assert (again.status_code, again.text) == (409, "5\n")
-            for fault, status in (("outage", 503), ("fork", 422)):
-                faults.turn_on(fault, target=WITNESSES[0])
-                for name, expected in zip(WITNESSES, (status, 409, 409), strict=True):
-                    (answer,) = await send(url.replace(WITNESSES[0], name), request(5, 6))
-                    assert answer.status_code == expected, (fault, name)
-                faults.clear()
-
-    asyncio.run(run())
+async def test_simulated_witness_cosigns_what_continues_and_remembers_it(
+    tmp_path: Path,
+) -> None:
+    write_policy(tmp_path, 1)
+    policy = load_policy(tmp_path / POLICY_FILE)
+    assert policy is not None
+    assert policy.in_words() == "2 of (simulated-1, simulated-2, simulated-3)"
+    async with simulated(tmp_path, WitnessFaults()) as url:
+        await check(url, policy.witnesses[WITNESSES[0]])
+    faults = WitnessFaults()
+    async with simulated(tmp_path, faults) as url:
+        (again,) = await send(url, request(0, 6))
+        assert (again.status_code, again.text) == (409, "5\n")
+        for fault, status in (("outage", 503), ("fork", 422)):
+            faults.turn_on(fault, target=WITNESSES[0])
+            for name, expected in zip(WITNESSES, (status, 409, 409), strict=True):
+                (answer,) = await send(url.replace(WITNESSES[0], name), request(5, 6))
+                assert answer.status_code == expected, (fault, name)
+            faults.clear()
 
 
 @pytest.mark.thorough

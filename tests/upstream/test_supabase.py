@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from itertools import count
-from typing import Any, NoReturn
+from typing import Any
 
 import httpx2
 import pytest
@@ -251,7 +251,7 @@ def test_the_provider_is_asked_with_the_token_and_its_public_key_and_nothing_els
     assert user.headers["accept-encoding"] == "identity"
 
 
-def test_a_cookie_of_one_answer_does_not_go_out_with_the_next_question() -> None:
+async def test_a_cookie_of_one_answer_does_not_go_out_with_the_next_question() -> None:
     replies = Replies(record())
 
     async def answer(request: httpx2.Request) -> httpx2.Response:
@@ -259,57 +259,41 @@ def test_a_cookie_of_one_answer_does_not_go_out_with_the_next_question() -> None
         reply.headers["Set-Cookie"] = "session=of-somebody; Path=/"
         return reply
 
-    async def work() -> None:
-        provider = identity_provider(identity_settings(), HandClock(), httpx2.MockTransport(answer))
-        assert [await outcome(provider, token()) for _ in range(2)] == [SUBJECT] * 2
-        await provider.close()
-
-    asyncio.run(work())
+    provider = identity_provider(identity_settings(), HandClock(), httpx2.MockTransport(answer))
+    assert [await outcome(provider, token()) for _ in range(2)] == [SUBJECT] * 2
+    await provider.close()
     assert len(replies.seen) == 3
     assert all("cookie" not in request.headers for request in replies.seen)
 
 
-def test_a_record_counts_for_as_long_as_the_settings_say() -> None:
+async def test_a_record_counts_for_as_long_as_the_settings_say() -> None:
     replies = Replies(record())
     clock = HandClock()
 
-    async def work() -> None:
-        transport = httpx2.MockTransport(replies)
-        provider = identity_provider(identity_settings(identity_cache_seconds=60), clock, transport)
-        text = token()
-        for _ in range(5):
-            await provider.identify(text)
-        assert len(replies.seen) == 2
-        replies.record = record(banned_until="2027-01-01T00:00:00Z")
-        assert await provider.identify(text) == Identity(SUBJECT)
-        clock.pass_seconds(60)
-        assert await outcome(provider, text) == "refused"
-        await provider.close()
-
-    asyncio.run(work())
-
-
-def test_neither_token_nor_key_is_in_an_error() -> None:
+    transport = httpx2.MockTransport(replies)
+    provider = identity_provider(identity_settings(identity_cache_seconds=60), clock, transport)
     text = token()
-    for reply in (httpx2.ConnectError(text), httpx2.Response(401), httpx2.Response(500)):
-
-        async def work(reply: Any = reply) -> str:
-            transport = httpx2.MockTransport(Replies(reply))
-            provider = identity_provider(identity_settings(), HandClock(), transport)
-            try:
-                await provider.identify(text)
-            except (IdentityRefused, IdentityUnavailable) as error:
-                return str(error)
-            return _never()
-
-        said = asyncio.run(work())
-        assert text not in said
-        assert API_KEY not in said
-        assert PROJECT not in said
+    for _ in range(5):
+        await provider.identify(text)
+    assert len(replies.seen) == 2
+    replies.record = record(banned_until="2027-01-01T00:00:00Z")
+    assert await provider.identify(text) == Identity(SUBJECT)
+    clock.pass_seconds(60)
+    assert await outcome(provider, text) == "refused"
+    await provider.close()
 
 
-def _never() -> NoReturn:
-    raise AssertionError("it was accepted")
+@pytest.mark.parametrize("status", [None, 401, 500])
+async def test_neither_token_nor_key_is_in_an_error(status: int | None) -> None:
+    text = token()
+    reply = httpx2.ConnectError(text) if status is None else httpx2.Response(status)
+    transport = httpx2.MockTransport(Replies(reply))
+    provider = identity_provider(identity_settings(), HandClock(), transport)
+    with pytest.raises((IdentityRefused, IdentityUnavailable)) as caught:
+        await provider.identify(text)
+    await provider.close()
+    for secret in (text, API_KEY, PROJECT):
+        assert secret not in str(caught.value)
 
 
 def test_without_a_provider_every_token_is_refused() -> None:

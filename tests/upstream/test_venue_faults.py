@@ -1,6 +1,7 @@
 """Every fault of every venue ends in its documented outcome, and none in a wrong number."""
 
 import asyncio
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,16 @@ KINDS = {
 }
 """Faults that leave no reading, and the kind of failure that is named."""
 
+WAITING = ("hang", "slow")
+"""Faults that take their time; they are met all at once."""
+
 HARMLESS = ("slow", "unknown-fields", "unknown-class")
 LIST, CROSS = "/api/v1/perpetuals", "/api/v1/cross/BTC"
+DATA_PATHS = (
+    "/api/agent/derivatives?symbol=BTC",
+    "/api/agent/market",
+    "/api/agent/market-state",
+)
 LONG_PAUSE = 1200
 """Seconds, longer than any pause that a venue asks for."""
 
@@ -33,6 +42,9 @@ def faults_of(venue: str, *chosen: str) -> list[tuple[str, str]]:
 
 
 SILENCING = [each for venue in NAMES for each in faults_of(venue, *KINDS)]
+ALONE = [fault for _, fault in faults_of("bybit", *KINDS, "delisting", "unknown-class")]
+"""Faults of Bybit that also meet a service with no other venue."""
+
 OTHERS = [each for v in NAMES for each in faults_of(v, *HARMLESS, "delisting", "interval-change")]
 
 
@@ -70,7 +82,7 @@ async def distort(stack: VenueStack, venue: str, fault: str) -> Seen:
     stack.faults[venue].turn_on(fault, stack.clock())
     await stack.take_readings(0)
     seen = {"before": before, "at once": await listed(stack, venue)}
-    for _ in range(2):
+    for _ in range(1 if fault == "slow" else 2):
         await stack.take_readings(LONG_PAUSE)  # past the next reading of the listing
         await stack.take_readings()
     seen["later"] = await listed(stack, venue)
@@ -81,21 +93,126 @@ async def distort(stack: VenueStack, venue: str, fault: str) -> Seen:
     return seen | {"after": await listed(stack, venue)}
 
 
+async def break_alone(stack: VenueStack, fault: str) -> Seen:
+    """Break the only venue; of the answers, the third are of the fault and the last without it."""
+    seen: Seen = {"status": [], "answers": [], "SOL": [], "EURUSD": []}
+
+    async def look(*pauses: float) -> None:
+        for seconds in pauses:
+            await stack.take_readings(seconds)
+            seen["answers"].append([await stack.get(path) for path in DATA_PATHS])
+            seen["status"].append((await stack.get("/api/status"))[1])
+            for coin in ("SOL", "EURUSD"):
+                seen[coin].append((await stack.get(f"/api/agent/derivatives?symbol={coin}"))[1])
+
+    stack.faults["bybit"].turn_on(fault, stack.clock())
+    # A changed listing is noticed at its next reading, and too old a reading after 30 seconds.
+    await look(5, *((31, 31) if fault in KINDS else (LONG_PAUSE, 5)))
+    stack.faults["bybit"].clear()
+    await look(LONG_PAUSE, 5)
+    return seen
+
+
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Seen]:
-    async def of_venue(venue: str) -> dict[tuple[str, str], Seen]:
+    async def of_venue(venue: str, faults: Collection[str]) -> dict[tuple[str, str], Seen]:
         found = {}
         async with running_venues(tmp_path_factory.mktemp(venue), seconds=4) as stack:
-            for each in (e for e in (*SILENCING, *OTHERS) if e[0] == venue):
-                work = silence if each in SILENCING else distort
-                found[each] = await work(stack, *each)
+            for each in (*SILENCING, *OTHERS):
+                if each[0] == venue and each[1] in faults:
+                    work = silence if each in SILENCING else distort
+                    found[each] = await work(stack, *each)
         return found
 
+    async def of_one(faults: Collection[str]) -> dict[tuple[str, str], Seen]:
+        folder = tmp_path_factory.mktemp("alone")
+        async with running_venues(folder, seconds=4, venues="bybit") as stack:
+            return {("alone", fault): await break_alone(stack, fault) for fault in faults}
+
     async def everything() -> dict[tuple[str, str], Seen]:
-        parts = await asyncio.gather(*(of_venue(venue) for venue in NAMES))
+        each_alone = (of_venue(venue, [fault]) for venue in NAMES for fault in WAITING)
+        parts = await asyncio.gather(*each_alone, of_one(["hang"]))
+        others = [fault for _, fault in (*SILENCING, *OTHERS) if fault not in WAITING]
+        rest = [fault for fault in ALONE if fault not in WAITING]
+        parts += await asyncio.gather(*(of_venue(venue, others) for venue in NAMES), of_one(rest))
         return {each: result for part in parts for each, result in part.items()}
 
     return asyncio.run(everything())
+
+
+@pytest.mark.outcome(
+    "The exchange returns 502 or its own error 10016, hangs, resets connections, cuts its replies "
+    "off or is unreachable",
+    "502 after the freshness limit; status `down` (unreachable). "
+    "Both end when the exchange recovers.",
+)
+@pytest.mark.outcome(
+    "The exchange returns an empty list or repeats old data",
+    "502 after the freshness limit; status `down` (invalid reply). "
+    "Both end when the exchange recovers.",
+)
+@pytest.mark.outcome(
+    "The exchange throttles the service (429 or 10006), or bans it for too many requests "
+    "(403 JSON)",
+    "502 after the freshness limit; status `down` (throttled). "
+    "Both end when the exchange recovers.",
+)
+@pytest.mark.outcome(
+    "The exchange refuses the service's region (403 HTML)",
+    "502 after the freshness limit; status `down` (refused). Both end when the exchange recovers.",
+)
+@pytest.mark.parametrize("fault", [fault for fault in ALONE if fault in KINDS])
+def test_failing_exchange_leads_to_502_and_a_named_failure(
+    seen: dict[tuple[str, str], Seen], fault: str
+) -> None:
+    found = seen["alone", fault]
+    _, _, status, *_, after = found["status"]
+    checks = {check["name"]: check for check in status["checks"]}
+    assert (status["status"], status["feed"]["status"]) == ("down", "down")
+    assert checks["exchange"]["status"] == "degraded"
+    assert KINDS[fault] in checks["exchange"]["detail"]
+    assert after["feed"]["status"] == "ok"
+    assert {code for code, _ in found["answers"][2]} == {502}
+    assert {code for code, _ in found["answers"][-1]} == {200}
+
+
+@pytest.mark.parametrize("fault", ALONE)
+def test_fault_never_yields_an_empty_success_or_an_undocumented_status(
+    seen: dict[tuple[str, str], Seen], fault: str
+) -> None:
+    for bitcoin, market, state in seen["alone", fault]["answers"]:
+        assert {code for code, _ in (bitcoin, market, state)} in ({200}, {502})
+        if bitcoin[0] == 502:
+            assert [list(body) for _, body in (bitcoin, market, state)] == [["error"]] * 3
+        else:
+            for record in (bitcoin[1], market[1]["assets"][0]):
+                assert record["available"] is True
+                assert record["lastPrice"] > 0
+
+
+@pytest.mark.outcome(
+    "The exchange delists a contract",
+    "`available: false` with null numbers. Everything else goes on.",
+)
+def test_delisted_contract_becomes_unavailable_and_comes_back(
+    seen: dict[tuple[str, str], Seen],
+) -> None:
+    found = seen["alone", "delisting"]
+    record = found["SOL"][2]
+    assert (record["available"], record["lastPrice"]) == (False, None)
+    _, market = found["answers"][2][1]
+    assert [asset["available"] for asset in market["assets"]] == [True, True, False]
+    assert found["SOL"][-1]["available"] is True
+
+
+@pytest.mark.outcome(
+    "The exchange gives contracts a class that we don't know",
+    "The collector leaves them out until a new version knows the class. `/api/status` names it.",
+)
+def test_contract_of_an_unknown_class_is_unavailable(seen: dict[tuple[str, str], Seen]) -> None:
+    found = seen["alone", "unknown-class"]
+    assert "prediction" in str(found["status"][2]["checks"])
+    assert found["EURUSD"][2]["available"] is False
 
 
 @pytest.mark.outcome(
@@ -133,19 +250,16 @@ def test_a_harmless_fault_changes_no_number(
     "An exchange announces maintenance (Bybit, Hyperliquid)",
     "`/api/status` quotes it. It degrades nothing by itself.",
 )
-def test_an_announcement_is_quoted_and_degrades_nothing(tmp_path: Path) -> None:
-    async def work() -> list[dict[str, Any]]:
-        async with running_venues(tmp_path) as stack:
-            for venue in ("bybit", "hyperliquid"):
-                stack.faults[venue].turn_on("announcement", stack.clock())
-            task = asyncio.create_task(stack.exchanges["bybit"].keep_up())
-            async with asyncio.timeout(60):
-                while "announces" not in await stack.check("exchange"):
-                    await stack.take_readings()
-            task.cancel()
-            return list((await stack.get("/api/status"))[1]["checks"])
-
-    checks = {each["name"]: each for each in asyncio.run(work())}
+async def test_an_announcement_is_quoted_and_degrades_nothing(tmp_path: Path) -> None:
+    async with running_venues(tmp_path) as stack:
+        for venue in ("bybit", "hyperliquid"):
+            stack.faults[venue].turn_on("announcement", stack.clock())
+        task = asyncio.create_task(stack.exchanges["bybit"].keep_up())
+        async with asyncio.timeout(60):
+            while "announces" not in await stack.check("exchange"):
+                await stack.take_readings()
+        task.cancel()
+        checks = {each["name"]: each for each in (await stack.get("/api/status"))[1]["checks"]}
     assert "; it announces: System upgrade (ongoing, 20" in checks["exchange"]["detail"]
     assert "; it announces: Network upgrade in progress" in checks["hyperliquid"]["detail"]
     assert {checks[name]["status"] for name in ("exchange", "hyperliquid", "binance")} == {"ok"}

@@ -129,25 +129,16 @@ def test_ccxt_reads_the_same_from_binance_for_every_contract(
         assert us.open_interest_at == interest["timestamp"]
 
 
-def test_ccxt_reads_the_same_history_of_binance(usdm: Any, binance: BinanceAddress) -> None:
+async def test_ccxt_reads_the_same_history_of_binance(usdm: Any, binance: BinanceAddress) -> None:
     symbol, end = "BTC/USDT:USDT", NOW - NOW % HOUR
     start = end - DAY
-
-    async def read() -> list[list[tuple[Any, ...]]]:
-        exchange = BinanceExchange(settings(binance), clock=clock, sleep=lambda _: asyncio.sleep(0))
-        span = ("BTCUSDT", start, end)
-        try:
-            rates = await exchange.past_settlements(*span)
-            return [
-                [each[1:] for each in rates],
-                list(await exchange.past_prices(*span)),
-                list(await exchange.past_open_interest(*span)),
-                list(await exchange.past_long_accounts(*span)),
-            ]
-        finally:
-            await exchange.close()
-
-    rates, prices, interest, shares = asyncio.run(read())
+    exchange = BinanceExchange(settings(binance), clock=clock, sleep=lambda _: asyncio.sleep(0))
+    span = ("BTCUSDT", start, end)
+    rates: list[Any] = [each[1:] for each in await exchange.past_settlements(*span)]
+    prices = list(await exchange.past_prices(*span))
+    interest = list(await exchange.past_open_interest(*span))
+    shares = list(await exchange.past_long_accounts(*span))
+    await exchange.close()
     until = {"until": end - 1}
     theirs = usdm.fetch_funding_rate_history(symbol, start, 24, until)
     assert rates == [
@@ -216,53 +207,48 @@ class Listener(ccxt.pro.binanceusdm):  # type: ignore[misc]
         return found
 
 
-def test_ccxt_hears_the_same_side_and_price_of_every_liquidation(binance: BinanceAddress) -> None:
+async def test_ccxt_hears_the_same_side_and_price_of_liquidations(
+    binance: BinanceAddress,
+) -> None:
     market = FaultyMarket(VenueMarket(WORLD, BINANCE), BinanceFaults())
 
-    async def listen() -> None:
-        ours, theirs = Heard(), Heard()
-        exchange = BinanceExchange(settings(binance), clock=clock)
-        client = binance_client(Listener, binance)
-        client.heard = theirs
-        client.urls["api"]["ws"]["future"] = binance.stream_url.replace("/market/stream", "/ws")
-        tasks = [
-            asyncio.create_task(exchange.listen(contract_names(BINANCE), ours)),
-            asyncio.create_task(client.watch_liquidations_for_symbols(None)),
-        ]
-        try:
-            async with asyncio.timeout(PATIENCE):
-                while not ours.connected.is_set():
-                    CLOCK[0] += 3 * SECOND  # one more mark price
-                    with suppress(TimeoutError):
-                        await asyncio.wait_for(ours.connected.wait(), 0.1)
-                await theirs.connected.wait()
-                start, CLOCK[0] = CLOCK[0] + SECOND, CLOCK[0] + 2 * HOUR
-                frames: list[Any] = force_orders(market, start, CLOCK[0] - SECOND)
-                orders = [frame["o"] for frame in frames]
-                wanted = {(order["T"], order["s"]) for order in orders if order["st"] == 1}
-                await asyncio.gather(ours.wait_for(wanted), theirs.wait_for(wanted))
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            await asyncio.gather(client.close(), exchange.close())
-            CLOCK[0] = NOW
-        assert [ours[each] for each in wanted] == [theirs[each] for each in wanted]
-        assert {ours[each][0] for each in wanted} == {"buy", "sell"}
-
-    asyncio.run(listen())
+    ours, theirs = Heard(), Heard()
+    exchange = BinanceExchange(settings(binance), clock=clock)
+    client = binance_client(Listener, binance)
+    client.heard = theirs
+    client.urls["api"]["ws"]["future"] = binance.stream_url.replace("/market/stream", "/ws")
+    tasks = [
+        asyncio.create_task(exchange.listen(contract_names(BINANCE), ours)),
+        asyncio.create_task(client.watch_liquidations_for_symbols(None)),
+    ]
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while not ours.connected.is_set():
+                CLOCK[0] += 3 * SECOND  # one more mark price
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(ours.connected.wait(), 0.1)
+            await theirs.connected.wait()
+            start, CLOCK[0] = CLOCK[0] + SECOND, CLOCK[0] + 2 * HOUR
+            frames: list[Any] = force_orders(market, start, CLOCK[0] - SECOND)
+            orders = [frame["o"] for frame in frames]
+            wanted = {(order["T"], order["s"]) for order in orders if order["st"] == 1}
+            await asyncio.gather(ours.wait_for(wanted), theirs.wait_for(wanted))
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(client.close(), exchange.close())
+        CLOCK[0] = NOW
+    assert [ours[each] for each in wanted] == [theirs[each] for each in wanted]
+    assert {ours[each][0] for each in wanted} == {"buy", "sell"}
 
 
-def test_ccxt_reads_the_same_from_hyperliquid_but_twice_the_open_interest(
+async def test_ccxt_reads_the_same_from_hyperliquid_but_twice_the_open_interest(
     hyperliquid: ServerAddress,
 ) -> None:
-    async def read() -> list[Perpetual]:
-        exchange = HyperliquidExchange(Settings(hyperliquid_url=hyperliquid.url), clock=clock)
-        try:
-            return list((await exchange.perpetuals()).contracts)
-        finally:
-            await exchange.close()
-
+    exchange = HyperliquidExchange(Settings(hyperliquid_url=hyperliquid.url), clock=clock)
+    ours = {each.contract: each for each in (await exchange.perpetuals()).contracts}
+    await exchange.close()
     client = Hyperliquid({"enableRateLimit": False})
     client.urls["api"] = dict.fromkeys(client.urls["api"], hyperliquid.url)
     client.session.trust_env = False
@@ -272,7 +258,6 @@ def test_ccxt_reads_the_same_from_hyperliquid_but_twice_the_open_interest(
     finally:
         client.session.close()
     ids = {market["info"]["name"]: market["symbol"] for market in listed}
-    ours = {each.contract: each for each in asyncio.run(read())}
     assert ours.keys() == ids.keys() == set(contract_names(HYPERLIQUID))
     for name, us in ours.items():
         rate = rates[ids[name]]
