@@ -5,14 +5,8 @@ import pytest
 from support.markets import BTC, ETH, MARKET, PEPE, SOL, reading
 from support.service import Service
 
-ASSET = [
-    "symbol",
-    "available",
-    "lastPrice",
-    "fundingRatePct",
-    "openInterestUsd",
-    "longAccountPct",
-]
+ASSET = ["symbol", "available", "lastPrice", "fundingRatePct", "openInterestUsd", "longAccountPct"]
+BOTH = pytest.mark.parametrize("path", ["/api/agent/market", "/api/agent/market-state"])
 
 
 @pytest.mark.contract(
@@ -43,7 +37,7 @@ def test_the_market_is_the_contracts_body_byte_for_byte(service: Service) -> Non
 
 
 @pytest.mark.contract("market.assets.symbols", "market-state.assets")
-@pytest.mark.parametrize("path", ["/api/agent/market", "/api/agent/market-state"])
+@BOTH
 def test_the_assets_keep_their_order_whatever_the_exchange_lists_first(
     service: Service, path: str
 ) -> None:
@@ -56,7 +50,7 @@ def test_the_assets_keep_their_order_whatever_the_exchange_lists_first(
 
 
 @pytest.mark.contract("asset.available", "market.assets.symbols", "market-state.assets")
-@pytest.mark.parametrize("path", ["/api/agent/market", "/api/agent/market-state"])
+@BOTH
 @pytest.mark.parametrize("missing", [BTC, ETH, SOL], ids=lambda contract: contract.base)
 @pytest.mark.outcome(
     "One of BTC, ETH and SOL is missing at the exchange",
@@ -72,35 +66,28 @@ def test_one_missing_major_is_not_available_and_the_others_are(
     assert answer.status == 200
     for asset, contract in zip(answer.json()["assets"], (BTC, ETH, SOL), strict=True):
         assert list(asset)[:6] == ASSET
-        assert asset["symbol"] == contract.base
-        assert asset["available"] is (contract != missing)
+        assert (asset["symbol"], asset["available"]) == (contract.base, contract != missing)
         if contract == missing:
             assert [asset[member] for member in ASSET[2:]] == [None] * 4
         else:
             assert asset["lastPrice"] == contract.last_price
 
 
-@pytest.mark.contract("market.502", "market-state.502", "errors.502")
-@pytest.mark.parametrize("path", ["/api/agent/market", "/api/agent/market-state"])
+@pytest.mark.contract("market.502", "market-state.502", "errors.502", "derivatives.available")
+@BOTH
 @pytest.mark.outcome(
     "BTC, ETH and SOL are all missing at the exchange",
     "`market` and `market-state` return 502.",
 )
-def test_market_is_502_without_any_major(service: Service, path: str) -> None:
+def test_market_is_502_without_any_major_and_other_perpetuals_are_still_served(
+    service: Service, path: str
+) -> None:
     service.publish(reading(contracts=(PEPE,)))
 
     answer = service.ask(path)
+    others = [service.ask(f"/api/agent/derivatives?symbol={each}") for each in ("1000PEPE", "BTC")]
 
-    assert answer.status == 502
-    assert list(answer.json()) == ["error"]
-
-
-@pytest.mark.contract("derivatives.available")
-def test_without_any_major_other_perpetuals_are_still_served(service: Service) -> None:
-    service.publish(reading(contracts=(PEPE,)))
-
-    pepe = service.ask("/api/agent/derivatives?symbol=1000PEPE")
-    bitcoin = service.ask("/api/agent/derivatives")
-
-    assert (pepe.status, pepe.json()["available"]) == (200, True)
-    assert (bitcoin.status, bitcoin.json()["available"]) == (200, False)
+    assert (answer.status, list(answer.json())) == (502, ["error"])
+    assert [(each.status, each.json()["available"]) for each in others] == [
+        *((200, True), (200, False))
+    ]

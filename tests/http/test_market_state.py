@@ -12,13 +12,11 @@ from support.markets import BTC, ETH, PEPE, changed, reading
 from support.service import Service, fresh_service
 
 LIQ24H = ["available", "totalNotional", "longPct", "topAsset"]
-UNAVAILABLE = {"available": False, "totalNotional": None, "longPct": None, "topAsset": None}
+UNAVAILABLE = dict.fromkeys(LIQ24H) | {"available": False}
 
 
 def state(service: Service) -> dict[str, Any]:
-    answer = service.ask("/api/agent/market-state")
-    assert answer.status == 200
-    body: dict[str, Any] = answer.json()
+    body: dict[str, Any] = service.ask("/api/agent/market-state").json()
     return body
 
 
@@ -90,50 +88,35 @@ def test_as_of_has_milliseconds_and_a_z(service: Service, milliseconds: int, tex
 
 
 @pytest.mark.contract(
+    "market-state.liq24h.available",
     "market-state.liq24h.total-notional",
     "market-state.liq24h.long-pct",
     "market-state.liq24h.top-asset",
 )
-def test_liquidations_are_summed_by_side_and_asset(service: Service) -> None:
-    service.watch_day(
-        [
-            Liquidation(START - 1_000, "BTCUSDT", "long", 1.0, 60_000.0),
-            Liquidation(START - 2_000, "ETHUSDT", "short", 20.0, 3_500.0),
-            Liquidation(START - 3_000, "ETHUSDT", "long", 20.0, 3_500.0),
-            Liquidation(START - DAY - 1, "SOLUSDT", "long", 1_000_000.0, 100.0),
-        ]
-    )
+@pytest.mark.parametrize(
+    ("liquidated", "sums"),
+    [
+        pytest.param([], (0.0, None, None), id="none"),
+        pytest.param([("BTCUSDT", "short", 60_000.0)], (60_000.0, 0.0, "BTC"), id="only shorts"),
+        pytest.param(
+            [
+                *(("BTCUSDT", "long", 60_000.0), ("ETHUSDT", "short", 70_000.0)),
+                ("ETHUSDT", "long", 70_000.0),
+            ],
+            (200_000.0, 65.0, "ETH"),
+            id="both sides",
+        ),
+    ],
+)
+def test_liquidations_of_a_watched_day_are_summed_by_side_and_asset(
+    service: Service, liquidated: list[Any], sums: tuple[Any, ...]
+) -> None:
+    old = Liquidation(START - DAY - 1, "SOLUSDT", "long", 1_000_000.0, 100.0)
+    events = [Liquidation(START - 1, coin, side, usd, 1.0) for coin, side, usd in liquidated]
+    service.watch_day([old, *events])
     service.publish(reading())
 
-    liq24h = state(service)["liq24h"]
-
-    assert list(liq24h) == LIQ24H
-    assert liq24h == {
-        "available": True,
-        "totalNotional": 200_000.0,
-        "longPct": 65.0,
-        "topAsset": "ETH",
-    }
-
-
-@pytest.mark.contract("market-state.liq24h.long-pct")
-def test_only_shorts_liquidated_is_zero_percent_long_and_not_unknown(service: Service) -> None:
-    service.watch_day([Liquidation(START - 1_000, "BTCUSDT", "short", 1.0, 60_000.0)])
-    service.publish(reading())
-
-    assert state(service)["liq24h"]["longPct"] == 0
-    assert state(service)["liq24h"]["totalNotional"] == 60_000
-
-
-@pytest.mark.contract("market-state.liq24h.available", "market-state.liq24h.total-notional")
-def test_a_watched_day_without_liquidations_is_available_and_zero(service: Service) -> None:
-    liq24h = state(service)["liq24h"]
-
-    assert list(liq24h) == LIQ24H
-    assert liq24h["available"] is True
-    assert liq24h["totalNotional"] == 0
-    assert liq24h["longPct"] is None
-    assert liq24h["topAsset"] is None
+    assert list(state(service)["liq24h"].items()) == [*zip(LIQ24H, (True, *sums), strict=True)]
 
 
 @pytest.mark.contract("market-state.liq24h.available")
@@ -153,9 +136,7 @@ def test_liquidations_need_95_percent_of_the_day_watched(
     liq24h = state(empty_service)["liq24h"]
 
     assert list(liq24h) == LIQ24H
-    assert liq24h["available"] is available
-    if not available:
-        assert liq24h == UNAVAILABLE
+    assert (liq24h["available"] is True, liq24h == UNAVAILABLE) == (available, not available)
 
 
 @pytest.mark.contract("market-state.liq24h.available")
@@ -178,12 +159,8 @@ def test_liquidation_totals_past_their_bound_are_unavailable_while_the_market_is
 @pytest.mark.parametrize(
     ("funding", "label"),
     [
-        (-0.05, "short-crowded"),
-        (-0.01, "short-leaning"),
-        (0.0, "neutral"),
-        (0.01, "neutral"),
-        (0.02, "long-leaning"),
-        (0.05, "long-crowded"),
+        *((-0.05, "short-crowded"), (-0.01, "short-leaning"), (0.0, "neutral"), (0.01, "neutral")),
+        *((0.02, "long-leaning"), (0.05, "long-crowded")),
     ],
 )
 def test_the_regime_is_named_from_the_btc_funding_rate_alone(
@@ -210,5 +187,4 @@ def test_without_btc_the_regime_is_unknown_at_once(service: Service) -> None:
     regime = state(service)["regime"]
 
     assert (regime["label"], regime["basis"]) == ("unknown", "BTC perpetual funding rate")
-    assert isinstance(regime["note"], str)
     assert regime["note"]
