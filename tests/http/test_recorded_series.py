@@ -251,7 +251,7 @@ def test_a_table_of_many_parts_holds_what_the_pages_hold(recorded: Service) -> N
     assert (part.status, part.body) == (206, answer.body[-9:])
 
 
-def test_a_table_that_cannot_be_completed_never_ends(service: Service) -> None:
+async def test_a_table_that_cannot_be_completed_never_ends(service: Service) -> None:
     sent: list[Any] = []
 
     async def read(at: int, _: int) -> ListPart[int]:
@@ -263,8 +263,8 @@ def test_a_table_that_cannot_be_completed_never_ends(service: Service) -> None:
         sent.append(message)
 
     with pytest.raises(TemporarilyUnavailable):
-        asyncio.run(send_table(listings_of(service), read, send))
-    assert [each.get("more_body") for each in sent] == [None, True, True]
+        await send_table(listings_of(service), read, send)
+    assert [message.get("more_body") for message in sent] == [None, True, True]
 
 
 def listings_of(service: Service) -> Listings:
@@ -281,32 +281,29 @@ async def send_table(listings: Listings, read: Any, send: Any, peer: str = PEER)
     await answer(scope, Queue().get, send)
 
 
-def test_slow_readers_of_one_network_leave_places_for_others(service: Service) -> None:
+async def test_slow_readers_of_one_network_leave_places_for_others(service: Service) -> None:
+    listings, stalled = listings_of(service), Event()
+
     async def read(_: int, __: int) -> ListPart[int]:
         return ListPart(ListHead(START, None, "test venue"), [("x" * SHORT_BYTES,)])
 
-    async def work() -> None:
-        listings, stalled = listings_of(service), Event()
+    def open_one(peer: str) -> "Task[None]":
+        """A table whose reader stalls."""
+        sending = send_table(listings, read, lambda _: stalled.wait(), peer=peer)
+        return asyncio.create_task(sending)
 
-        def open_one(peer: str) -> "Task[None]":
-            """A table whose reader stalls."""
-            sending = send_table(listings, read, lambda _: stalled.wait(), peer=peer)
-            return asyncio.create_task(sending)
-
-        reading: list[Task[None]] = []
-        for peer, places in (
-            *[(f"198.51.100.{n}", MAX_PER_CALLER) for n in range(4)],
-            *[("198.51.7.1", 0), ("203.0.113.1", MAX_PER_CALLER)],
-            *[(f"2001:db8:0:{n}::1", MAX_PER_CALLER) for n in range(4)],
-            *[("2001:db8:0:9::1", 0), ("2001:db8:1::1", MAX_PER_CALLER)],
-        ):
-            reading += [open_one(peer) for _ in range(places)]
-            with pytest.raises(RenderQueueFull):
-                await open_one(peer)
-        stalled.set()
-        await asyncio.gather(*reading)
-
-    asyncio.run(work())
+    reading: list[Task[None]] = []
+    for peer, places in (
+        *[(f"198.51.100.{n}", MAX_PER_CALLER) for n in range(4)],
+        *[("198.51.7.1", 0), ("203.0.113.1", MAX_PER_CALLER)],
+        *[(f"2001:db8:0:{n}::1", MAX_PER_CALLER) for n in range(4)],
+        *[("2001:db8:0:9::1", 0), ("2001:db8:1::1", MAX_PER_CALLER)],
+    ):
+        reading += [open_one(peer) for _ in range(places)]
+        with pytest.raises(RenderQueueFull):
+            await open_one(peer)
+    stalled.set()
+    await asyncio.gather(*reading)
 
 
 def test_a_series_is_unavailable_without_the_database(recorded: Service) -> None:
