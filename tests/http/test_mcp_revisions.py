@@ -42,22 +42,17 @@ def test_without_meta_the_header_may_name_any_handshake_revision(
 
 @pytest.mark.parametrize("header", ["2031-01-01", "2025-03-26", "latest", "2025-11-25x", ""])
 @pytest.mark.parametrize("is_inside", [True, False])
+@pytest.mark.parametrize("method", [LIST, "initialize"])
 def test_an_unsupported_revision_is_rejected_with_the_supported_ones(
-    market: Service, header: str, is_inside: bool
+    market: Service, header: str, is_inside: bool, method: str
 ) -> None:
-    error = error_of(post(market, header, header if is_inside else None))
+    error = error_of(post(market, header, header if is_inside else None, method))
 
     assert error == {
         "code": UNSUPPORTED,
         "message": "Unsupported protocol version",
         "data": {"supported": SPOKEN, "requested": header},
     }
-
-
-def test_a_handshake_with_an_unsupported_revision_header_is_rejected(
-    market: Service,
-) -> None:
-    assert error_of(post(market, "2031-01-01", method="initialize"))["code"] == UNSUPPORTED
 
 
 def test_a_notification_of_an_unsupported_revision_is_rejected(market: Service) -> None:
@@ -124,7 +119,5 @@ def test_a_handshake_is_accepted_whatever_meta_says(
     assert answer.json()["result"]["protocolVersion"] == given
 
 
-def test_a_newest_revision_request_without_its_headers_or_meta_is_rejected(
-    market: Service,
-) -> None:
+def test_a_newest_revision_request_without_its_meta_is_rejected(market: Service) -> None:
     assert error_of(post(market, MODERN))["code"] == -32602

@@ -1,7 +1,6 @@
 """The bodies of subscriber and paid endpoints match their models."""
 
 import asyncio
-import base64
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +21,6 @@ from support.descriptions import shop
 from support.markets import reading, shares
 from support.payments import FEED, header, payload, proof
 from support.subscribers import (
-    ENTITLED_PATHS,
     FEED_ENTRY,
     FEED_NOW,
     STANCE_READS,
@@ -96,17 +94,6 @@ def test_a_purchase_of_feed_is_of_its_model(desk: SubscriberService) -> None:
 
     assert answer.status == 200
     assert_is(FeedBought, answer.body)
-
-
-@pytest.mark.parametrize("path", [*ENTITLED_PATHS, FEED_ENTRY])
-def test_what_is_asked_for_is_of_its_model_in_body_and_header(
-    desk: SubscriberService, path: str
-) -> None:
-    answer = desk.ask(path)
-
-    assert answer.status == 402
-    assert_is(PaymentRequiredBody, answer.body)
-    assert base64.b64decode(answer.headers["payment-required"]) == answer.body
 
 
 def test_what_is_asked_for_where_nothing_can_be_paid_is_of_the_model_too(tmp_path: Path) -> None:
