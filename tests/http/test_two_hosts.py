@@ -102,8 +102,9 @@ def test_both_hosts_sign_the_same_checkpoint_while_the_record_grows(
     for size in (1, 2, 3):
         history.record(size)
         ahead, behind = (one, other) if size % 2 else (other, one)
-        notes = [ask(each, "/api/history/checkpoint").body for each in (ahead, behind, ahead)]
-        assert len(set(notes)) == 1
+        notes = [ask(host, "/api/history/checkpoint") for host in (ahead, behind, ahead)]
+        assert len({note.body for note in notes}) == 1
+        assert notes[0].json()["size"] == size
 
 
 @pytest.mark.parametrize("versions", ["lower", "the same"])
