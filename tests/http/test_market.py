@@ -9,18 +9,10 @@ ASSET = ["symbol", "available", "lastPrice", "fundingRatePct", "openInterestUsd"
 BOTH = pytest.mark.parametrize("path", ["/api/agent/market", "/api/agent/market-state"])
 
 
-@pytest.mark.contract(
-    "endpoints.market",
-    "market.envelope",
-    "market.assets.symbols",
-    "asset.symbol",
-    "asset.available",
-    "asset.last-price",
-    "asset.funding-rate-pct",
-    "asset.open-interest-usd",
-    "asset.long-account-pct",
-    "free.funding-and-price-snapshot",
-)
+@pytest.mark.contract("endpoints.market", "market.envelope", "market.assets.symbols")
+@pytest.mark.contract("asset.symbol", "asset.available", "asset.last-price")
+@pytest.mark.contract("asset.funding-rate-pct", "asset.open-interest-usd", "asset.long-account-pct")
+@pytest.mark.contract("free.funding-and-price-snapshot")
 def test_the_market_is_the_contracts_body_byte_for_byte(service: Service) -> None:
     answer = service.ask("/api/agent/market")
 

@@ -20,24 +20,13 @@ def state(service: Service) -> dict[str, Any]:
     return body
 
 
-@pytest.mark.contract(
-    "endpoints.market-state",
-    "free.consolidated-snapshot",
-    "market-state.as-of",
-    "market-state.source",
-    "market-state.citation",
-    "market-state.notice",
-    "market-state.assets",
-    "market-state.assets.source",
-    "market-state.liq24h.available",
-    "market-state.liq24h.total-notional",
-    "market-state.liq24h.long-pct",
-    "market-state.liq24h.top-asset",
-    "market-state.regime.label",
-    "market-state.regime.basis",
-    "market-state.regime.note",
-    "timestamps.as-of",
-)
+@pytest.mark.contract("endpoints.market-state", "free.consolidated-snapshot", "market-state.as-of")
+@pytest.mark.contract("market-state.source", "market-state.citation", "market-state.notice")
+@pytest.mark.contract("market-state.assets", "market-state.assets.source")
+@pytest.mark.contract("market-state.liq24h.available", "market-state.liq24h.total-notional")
+@pytest.mark.contract("market-state.liq24h.long-pct", "market-state.liq24h.top-asset")
+@pytest.mark.contract("market-state.regime.label", "market-state.regime.basis")
+@pytest.mark.contract("market-state.regime.note", "timestamps.as-of")
 def test_the_market_state_is_the_contracts_body_byte_for_byte(empty_service: Service) -> None:
     empty_service.watch_day([Liquidation(START - 1_000, "BTCUSDT", "long", 2.0, 60_000.0)])
     empty_service.publish(reading(contracts=(BTC,)))
@@ -60,13 +49,8 @@ def test_the_market_state_is_the_contracts_body_byte_for_byte(empty_service: Ser
     )
 
 
-@pytest.mark.contract(
-    "asset.last-price",
-    "asset.funding-rate-pct",
-    "asset.open-interest-usd",
-    "asset.long-account-pct",
-    "market-state.assets.source",
-)
+@pytest.mark.contract("asset.last-price", "asset.funding-rate-pct", "asset.open-interest-usd")
+@pytest.mark.contract("asset.long-account-pct", "market-state.assets.source")
 def test_the_assets_are_those_of_the_market_each_with_its_source(service: Service) -> None:
     market = service.ask("/api/agent/market").json()
 
@@ -87,12 +71,8 @@ def test_as_of_has_milliseconds_and_a_z(service: Service, milliseconds: int, tex
     assert state(service)["as_of"] == "2026-11-06T21:20:" + text
 
 
-@pytest.mark.contract(
-    "market-state.liq24h.available",
-    "market-state.liq24h.total-notional",
-    "market-state.liq24h.long-pct",
-    "market-state.liq24h.top-asset",
-)
+@pytest.mark.contract("market-state.liq24h.available", "market-state.liq24h.total-notional")
+@pytest.mark.contract("market-state.liq24h.long-pct", "market-state.liq24h.top-asset")
 @pytest.mark.parametrize(
     ("liquidated", "sums"),
     [
@@ -151,11 +131,8 @@ def test_liquidation_totals_past_their_bound_are_unavailable_while_the_market_is
         assert state(service)["liq24h"] == UNAVAILABLE
 
 
-@pytest.mark.contract(
-    "market-state.regime.label",
-    "market-state.regime.note",
-    "regime.label-values",
-)
+@pytest.mark.contract("market-state.regime.label", "market-state.regime.note")
+@pytest.mark.contract("regime.label-values")
 @pytest.mark.parametrize(
     ("funding", "label"),
     [

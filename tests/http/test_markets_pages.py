@@ -242,8 +242,8 @@ def test_a_perpetual_is_shown_with_unit_venue_interval_time_and_meaning(market: 
 
     for words in (
         "Last price 0.012000 USDT",
-        "Funding per 8 hours +0.0100 % +0.0050 % per 4 h as stated, next settlement 2026-11-06 "
-        "22:20 UTC",
+        "Funding per 8 hours +0.0100 % +0.0050 % per 4 h as stated",
+        "as stated, next settlement 2026-11-06 22:20 UTC",
         "Open interest $90.00M in USD",
         "Long accounts — no recent sample",
         "Liquidations in 24 hours $0 $0 longs, $0 shorts; 100 % of the time covered",

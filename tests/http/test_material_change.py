@@ -26,12 +26,14 @@ from support.subscribers import (
     comparison_of,
 )
 
+Pair = tuple[Version, Version]
+
 ALL_METHODS = ("HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE", "TRACE", "BREW")
 UNAVAILABLE = {"comparison_unavailable", "feed_unavailable", "stance_unavailable"}
 
 
 @pytest.fixture
-def pair(subscribed: SubscriberService) -> tuple[Version, Version]:
+def pair(subscribed: SubscriberService) -> Pair:
     return subscribed.two_versions()
 
 
@@ -51,24 +53,19 @@ def refused(answer: Answer, status: int, code: str) -> bool:
     return is_told and is_private(answer)
 
 
-def test_entitled_answers_are_never_compressed(
-    subscribed: SubscriberService, pair: tuple[Version, Version]
-) -> None:
+def test_entitled_answers_are_never_compressed(subscribed: SubscriberService, pair: Pair) -> None:
     fields = {"authorization": f"Bearer {FEED_TOKEN}", "accept_encoding": "gzip"}
     for path in (comparison_of(*pair), *ENTITLED_PATHS):
         headers = subscribed.ask(path, **fields).headers
         assert not headers.keys() & {"content-encoding", "vary"}
 
 
-@pytest.mark.contract("material-change.compares-two-latest")
-@pytest.mark.contract("material-change.purpose")
+@pytest.mark.contract("material-change.compares-two-latest", "material-change.purpose")
 @pytest.mark.contract("comparison.schema", "comparison.further-members")
-@pytest.mark.contract("versioning.comparison-schema")
-@pytest.mark.contract("auth.bearer.header")
-@pytest.mark.contract("auth.material-change")
+@pytest.mark.contract("versioning.comparison-schema", "auth.bearer.header", "auth.material-change")
 @pytest.mark.contract("material-change.no-store", "material-change.certifies-nothing")
 def test_a_feed_subscriber_compares_the_latest_two_versions(
-    subscribed: SubscriberService, pair: tuple[Version, Version]
+    subscribed: SubscriberService, pair: Pair
 ) -> None:
     answer = subscribed.compare(*pair)
     body = answer.json()
@@ -94,7 +91,7 @@ def test_a_feed_subscriber_compares_the_latest_two_versions(
 @pytest.mark.contract("material-change.only-get", "errors.material-change-body")
 @pytest.mark.contract("errors.method-not-allowed")
 def test_any_method_but_get_is_refused_before_anything_else(
-    subscribed: SubscriberService, pair: tuple[Version, Version], method: str
+    subscribed: SubscriberService, pair: Pair, method: str
 ) -> None:
     answer = subscribed.ask(comparison_of(*pair), method, authorization=f"Bearer {FEED_TOKEN}")
 
@@ -136,7 +133,7 @@ def test_while_feed_x402_is_disabled_nothing_is_found_without_a_bearer(
 )
 @pytest.mark.contract("auth.not-accepted")
 def test_what_is_no_credential_counts_as_none(
-    subscribed: SubscriberService, pair: tuple[Version, Version], fields: dict[str, str]
+    subscribed: SubscriberService, pair: Pair, fields: dict[str, str]
 ) -> None:
     named = "&email=name@example.com&customer=user-feed"
     for target in (comparison_of(*pair), comparison_of(*pair) + named):
@@ -145,9 +142,7 @@ def test_what_is_no_credential_counts_as_none(
 
 
 @pytest.mark.contract("auth.not-accepted")
-def test_a_personal_api_key_does_not_open_feed(
-    subscribed: SubscriberService, pair: tuple[Version, Version]
-) -> None:
+def test_a_personal_api_key_does_not_open_feed(subscribed: SubscriberService, pair: Pair) -> None:
     key = subscribed.create_key().key
     as_bearer = subscribed.compare(*pair, token=key)
     as_key = subscribed.ask(comparison_of(*pair), x_api_key=key)
@@ -165,7 +160,7 @@ def test_a_token_that_does_not_verify_is_401(subscribed: SubscriberService, path
 
 
 def test_a_bearer_decides_alone_whatever_proof_comes_with_it(
-    subscribed: SubscriberService, pair: tuple[Version, Version]
+    subscribed: SubscriberService, pair: Pair
 ) -> None:
     good, bad = (
         subscribed.ask(
@@ -179,8 +174,7 @@ def test_a_bearer_decides_alone_whatever_proof_comes_with_it(
 
 @pytest.mark.parametrize("path", ENTITLED_PATHS)
 @pytest.mark.contract("errors.feed-entitlement-required", "errors.material-change-body")
-@pytest.mark.contract("errors.402-feed-entry-resource")
-@pytest.mark.contract("errors.402-no-second-payment")
+@pytest.mark.contract("errors.402-feed-entry-resource", "errors.402-no-second-payment")
 @pytest.mark.contract("material-change.requires-feed")
 def test_a_verified_user_without_feed_gets_402_with_the_entry_resource(
     subscribed: SubscriberService, path: str
@@ -200,7 +194,7 @@ def test_a_verified_user_without_feed_gets_402_with_the_entry_resource(
 
 @pytest.mark.contract("auth.reserve-insufficient", "auth.bearer.verified-and-entitled")
 def test_reserve_only_caller_gets_402_and_so_does_a_lapsed_entitlement(
-    subscribed: SubscriberService, pair: tuple[Version, Version]
+    subscribed: SubscriberService, pair: Pair
 ) -> None:
     assert subscribed.compare(*pair, token=RESERVE_TOKEN).status == 402
     subscribed.grant("user-reserve", "feed")
@@ -223,9 +217,7 @@ def test_identity_and_entitlement_come_before_query_and_history(
     assert refused(subscribed.read(malformed), 400, "invalid_comparison_reference")
 
 
-def test_an_eighth_parameter_is_400(
-    subscribed: SubscriberService, pair: tuple[Version, Version]
-) -> None:
+def test_an_eighth_parameter_is_400(subscribed: SubscriberService, pair: Pair) -> None:
     for extra in ("utm_source=x", "limit=2", "=", "a"):
         answer = subscribed.read(f"{comparison_of(*pair)}&{extra}")
         assert refused(answer, 400, "invalid_comparison_reference")
@@ -235,12 +227,10 @@ def unavailable(answer: Answer) -> bool:
     return refused(answer, 404, "comparison_reference_unavailable")
 
 
-@pytest.mark.contract("errors.comparison-reference-unavailable")
-@pytest.mark.contract("errors.404-caller-stops")
-@pytest.mark.contract("material-change.query.before-digest")
-@pytest.mark.contract("material-change.query.after-digest")
+@pytest.mark.contract("errors.comparison-reference-unavailable", "errors.404-caller-stops")
+@pytest.mark.contract("material-change.query.before-digest", "material-change.query.after-digest")
 def test_a_pair_that_is_mismatched_in_any_member_is_unavailable(
-    subscribed: SubscriberService, pair: tuple[Version, Version]
+    subscribed: SubscriberService, pair: Pair
 ) -> None:
     before, after = pair
     assert "stop" in subscribed.compare(after, before).json()["message"]
@@ -262,8 +252,7 @@ def test_a_pair_that_is_mismatched_in_any_member_is_unavailable(
 
 
 @pytest.mark.contract("material-change.pair.newest-and-preceding")
-@pytest.mark.contract("material-change.pair.counts-all-versions")
-@pytest.mark.contract("material-change.no-discovery")
+@pytest.mark.contract("material-change.pair.counts-all-versions", "material-change.no-discovery")
 def test_only_the_newest_and_the_one_immediately_before_it_are_compared(
     subscribed: SubscriberService,
 ) -> None:
@@ -284,7 +273,7 @@ async def withdraw(service: SubscriberService, version: Version) -> None:
 @pytest.mark.contract("material-change.expired-or-terminal-unavailable", "stance.transitions")
 @pytest.mark.contract("stance.states")
 def test_an_expired_or_withdrawn_latest_version_makes_a_comparison_unavailable(
-    subscribed: SubscriberService, pair: tuple[Version, Version]
+    subscribed: SubscriberService, pair: Pair
 ) -> None:
     _, after = pair
     subscribed.clock.now += PERIOD - 1
@@ -298,11 +287,10 @@ def test_an_expired_or_withdrawn_latest_version_makes_a_comparison_unavailable(
     assert subscribed.compare(after, third).status == 200  # open again
 
 
-@pytest.mark.contract("material-change.recheck")
-@pytest.mark.contract("material-change.bounded-reads")
+@pytest.mark.contract("material-change.recheck", "material-change.bounded-reads")
 @pytest.mark.parametrize("event", ["moved", "withdrawn", "expired"])
 def test_what_happens_between_the_two_looks_is_not_given_away(
-    subscribed: SubscriberService, pair: tuple[Version, Version], event: str
+    subscribed: SubscriberService, pair: Pair, event: str
 ) -> None:
     async def meanwhile() -> None:
         if event == "moved":
@@ -349,7 +337,7 @@ FAILURES: dict[str, Callable[[SubscriberService], object]] = {
 @pytest.mark.contract("errors.comparison-unavailable")
 @pytest.mark.parametrize("failure", FAILURES)
 def test_what_cannot_be_compared_is_503_and_says_nothing_of_its_cause(
-    subscribed: SubscriberService, pair: tuple[Version, Version], failure: str
+    subscribed: SubscriberService, pair: Pair, failure: str
 ) -> None:
     FAILURES[failure](subscribed)
     answer = subscribed.compare(*pair)
@@ -357,8 +345,7 @@ def test_what_cannot_be_compared_is_503_and_says_nothing_of_its_cause(
     assert b"secret" not in answer.body
 
 
-@pytest.mark.contract("errors.comparison-unavailable")
-@pytest.mark.contract("material-change.bounded-reads")
+@pytest.mark.contract("errors.comparison-unavailable", "material-change.bounded-reads")
 def test_what_takes_longer_than_the_budget_is_503(tmp_path: Path) -> None:
     service = SubscriberService(tmp_path, timeouts=Timeouts(entitled_read=0.05))
     pair = service.two_versions()
@@ -368,9 +355,7 @@ def test_what_takes_longer_than_the_budget_is_503(tmp_path: Path) -> None:
 
 
 @pytest.mark.contract("material-change.no-charge")
-def test_a_comparison_changes_no_row_anywhere(
-    subscribed: SubscriberService, pair: tuple[Version, Version]
-) -> None:
+def test_a_comparison_changes_no_row_anywhere(subscribed: SubscriberService, pair: Pair) -> None:
     before = subscribed.counts()
     assert len(before) > 10
     assert subscribed.compare(*pair).status == 200
@@ -381,7 +366,7 @@ def test_a_comparison_changes_no_row_anywhere(
 
 @pytest.mark.contract("stance.only-durable-referenced")
 def test_a_stance_without_a_digest_cannot_be_referred_to(
-    subscribed: SubscriberService, pair: tuple[Version, Version]
+    subscribed: SubscriberService, pair: Pair
 ) -> None:
     for digest in ("null", "None", ""):
         answer = subscribed.compare(*pair, after_digest=digest)

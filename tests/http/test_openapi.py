@@ -14,6 +14,8 @@ from support.markets import BTC, PEPE, reading
 from support.pages import MAIL
 from support.service import BASE_URL, Answer, Service, fresh_service
 
+Document = dict[str, Any]
+
 ERRORS = {
     "/api/agent": set(),
     "/api/agent/briefs": {"500"},
@@ -91,7 +93,7 @@ EVERY_PATH = pytest.mark.parametrize("path", ERRORS)
 
 
 @pytest.fixture(scope="module")
-def description(market: Service) -> dict[str, Any]:
+def description(market: Service) -> Document:
     answer = market.ask("/openapi.json")
     assert answer.status == 200
     assert answer.headers["content-type"] == "application/json"
@@ -100,7 +102,7 @@ def description(market: Service) -> dict[str, Any]:
 
 @pytest.mark.contract("versioning.interface-description", "service.base-address")
 def test_the_interface_description_is_valid_openapi_3_1_of_version_1_0_0(
-    description: dict[str, Any],
+    description: Document,
 ) -> None:
     assert description["info"]["version"] == "1.0.0"
     assert description["openapi"].startswith("3.1.")
@@ -150,7 +152,7 @@ def test_generators_get_nothing_that_they_cannot_compile(market: Service) -> Non
 
 @pytest.mark.contract("endpoints.get")
 def test_every_endpoint_is_described_and_only_registrations_and_mcp_are_no_get(
-    description: dict[str, Any],
+    description: Document,
 ) -> None:
     badges = {f"{name}.{form}" for name in BADGES for form in ("svg", "json")}
     badges.add("/badge/gauge.svg")
@@ -164,7 +166,7 @@ def test_every_endpoint_is_described_and_only_registrations_and_mcp_are_no_get(
 
 
 def test_only_webhooks_entitled_and_paid_endpoints_ask_for_a_credential(
-    description: dict[str, Any],
+    description: Document,
 ) -> None:
     every = {path: operation["security"] for path, operation in operations(description)}
     guarded = {path: security for path, security in every.items() if security}
@@ -181,9 +183,7 @@ def test_only_webhooks_entitled_and_paid_endpoints_ask_for_a_credential(
     )
 
 
-def test_entitled_and_paid_endpoints_are_described_with_their_errors(
-    description: dict[str, Any],
-) -> None:
+def test_entitled_and_paid_endpoints_are_described_with_their_errors(description: Document) -> None:
     described = {
         path: set(item["get"]["responses"]) - {"200"}
         for path, item in description["paths"].items()
@@ -200,7 +200,7 @@ def test_entitled_and_paid_endpoints_are_described_with_their_errors(
 
 
 def test_the_comparison_is_described_with_its_seven_required_parameters(
-    description: dict[str, Any],
+    description: Document,
 ) -> None:
     parameters = description["paths"]["/api/agents/material-change"]["get"]["parameters"]
     assert {each["name"]: each["required"] for each in parameters} == dict.fromkeys(
@@ -213,7 +213,7 @@ def test_the_comparison_is_described_with_its_seven_required_parameters(
 
 
 def test_the_described_errors_are_those_of_the_contract_and_never_422(
-    description: dict[str, Any],
+    description: Document,
 ) -> None:
     expected = {**ERRORS, **HISTORY, **VERSION_1}
     described = {
@@ -228,7 +228,7 @@ def test_the_described_errors_are_those_of_the_contract_and_never_422(
 
 
 def test_a_registration_and_every_badge_are_described_with_their_errors(
-    description: dict[str, Any],
+    description: Document,
 ) -> None:
     registration = description["paths"][KEYS_PATH]["post"]["responses"]
 
@@ -242,7 +242,7 @@ def test_a_registration_and_every_badge_are_described_with_their_errors(
             assert [list(each) for each in bodies] == [[media]] * len(bodies)
 
 
-def test_every_operation_has_a_name_of_its_own(description: dict[str, Any]) -> None:
+def test_every_operation_has_a_name_of_its_own(description: Document) -> None:
     operations = [each for item in description["paths"].values() for each in item.values()]
     names = [each["operationId"] for each in operations]
 
@@ -270,7 +270,7 @@ def test_every_operation_has_a_name_of_its_own(description: dict[str, Any]) -> N
     ],
 )
 def test_a_parameter_is_described_with_its_range_and_default(
-    description: dict[str, Any], path: str, named: tuple[str, str, bool], schema: dict[str, Any]
+    description: Document, path: str, named: tuple[str, str, bool], schema: dict[str, Any]
 ) -> None:
     parameter, _ = description["paths"][path]["get"]["parameters"]
 
@@ -278,9 +278,7 @@ def test_a_parameter_is_described_with_its_range_and_default(
     assert parameter["schema"] == schema
 
 
-def test_the_limit_of_signals_is_described_by_its_header_fields(
-    description: dict[str, Any],
-) -> None:
+def test_the_limit_of_signals_is_described_by_its_header_fields(description: Document) -> None:
     responses = description["paths"]["/api/v1/signals"]["get"]["responses"]
 
     for status in ("200", "401", "429"):
@@ -290,7 +288,7 @@ def test_the_limit_of_signals_is_described_by_its_header_fields(
 
 @EVERY_PATH
 def test_the_schema_refuses_a_member_more_or_less_or_of_another_type(
-    market: Service, description: dict[str, Any], path: str
+    market: Service, description: Document, path: str
 ) -> None:
     body = market.ask(path).json()
     check = validator(description, path)
@@ -304,7 +302,7 @@ def test_the_schema_refuses_a_member_more_or_less_or_of_another_type(
 
 @pytest.mark.parametrize("name", [name for name, errors in BADGES.items() if errors])
 def test_a_badge_that_is_not_there_is_the_described_404(
-    market: Service, description: dict[str, Any], name: str
+    market: Service, description: Document, name: str
 ) -> None:
     missing = market.ask(f"{name.format(symbol='no-such', key='no-such', kind='no-such')}.json")
 
@@ -312,7 +310,7 @@ def test_a_badge_that_is_not_there_is_the_described_404(
     validator(description, f"{name}.json", "404").validate(missing.json())
 
 
-def test_a_registration_answers_as_described(tmp_path: Path, description: dict[str, Any]) -> None:
+def test_a_registration_answers_as_described(tmp_path: Path, description: Document) -> None:
     body, json = '{"email":"name@example.com"}', {"content_type": "application/json"}
     with fresh_service(tmp_path, **MAIL) as service:
 
@@ -340,14 +338,14 @@ def test_a_registration_answers_as_described(tmp_path: Path, description: dict[s
         *("BriefBody", "GuideEntry", "SignalBody", "Check", "KeyAnswer"),
     ],
 )
-def test_the_schema_promises_every_member_of_a_part(description: dict[str, Any], name: str) -> None:
+def test_the_schema_promises_every_member_of_a_part(description: Document, name: str) -> None:
     schema = description["components"]["schemas"][name]
 
     assert set(schema["required"]) == set(schema["properties"])
 
 
 def test_what_is_not_available_is_of_the_schema_too(
-    empty_service: Service, description: dict[str, Any]
+    empty_service: Service, description: Document
 ) -> None:
     empty_service.publish(reading(contracts=(BTC, PEPE)))
 
@@ -370,7 +368,7 @@ def test_what_is_not_available_is_of_the_schema_too(
     ],
 )
 def test_a_described_error_really_has_that_status_and_schema(
-    empty_service: Service, description: dict[str, Any], target: str, status: str
+    empty_service: Service, description: Document, target: str, status: str
 ) -> None:
     answer = empty_service.ask(target)
 

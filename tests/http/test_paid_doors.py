@@ -58,6 +58,8 @@ from support.subscribers import (
     publish_stances,
 )
 
+Pair = tuple[Version, Version]
+
 READ = STANCE_READS[FUNDING]
 OTHER_SIGNATURE = SIGNATURE.replace("1f", "1e")
 
@@ -169,7 +171,7 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
 
 
 @pytest.fixture
-def pair(shop: Shop) -> tuple[Version, Version]:
+def pair(shop: Shop) -> Pair:
     return shop.two_versions()
 
 
@@ -220,7 +222,7 @@ def test_a_stance_is_offered_for_its_own_price(shop: Shop, kind: str) -> None:
     assert body["resource"]["url"] == f"{BASE_URL}{STANCE_READS[kind]}"
 
 
-def test_one_read_is_paid_for_once(shop: Shop, pair: tuple[Version, Version]) -> None:
+def test_one_read_is_paid_for_once(shop: Shop, pair: Pair) -> None:
     answer = shop.pay(READ)
     assert answer.json()["history_digest"] == pair[1].history_digest
     receipt = receipt_of(answer)
@@ -295,7 +297,7 @@ def test_catalogs_of_facilitators_list_the_four_paid_doors(shop: Shop) -> None:
 
 @pytest.mark.parametrize("first_key", [None, KEY])
 def test_charged_proof_gets_the_version_that_was_sold_at_any_time(
-    shop: Shop, pair: tuple[Version, Version], first_key: str | None
+    shop: Shop, pair: Pair, first_key: str | None
 ) -> None:
     shown = shop.shown()
     first = shop.show(READ, shown, first_key)
@@ -317,7 +319,7 @@ def test_charged_proof_gets_the_version_that_was_sold_at_any_time(
 
 @pytest.mark.parametrize("members", [{}, {"extensions": IDENTIFIER}], ids=["header", "extension"])
 def test_one_key_is_one_charge_whatever_proof_comes_with_it(
-    shop: Shop, pair: tuple[Version, Version], members: dict[str, Any]
+    shop: Shop, pair: Pair, members: dict[str, Any]
 ) -> None:
     key = None if members else KEY
     first = shop.show(READ, shop.shown(**members), key)
@@ -342,7 +344,7 @@ def test_purchase_of_feed_is_409_without_the_key_of_the_first_request(shop: Shop
 @pytest.mark.parametrize("key", ["short", "x" * 129, "with spaces in it, too"])
 @pytest.mark.parametrize("path", [READ, FEED_ENTRY])
 def test_malformed_idempotency_key_is_refused_before_any_charge(
-    shop: Shop, pair: tuple[Version, Version], path: str, key: str
+    shop: Shop, pair: Pair, path: str, key: str
 ) -> None:
     identifier = {"payment-identifier": {"info": {"id": key}}}
     offer = DOORS[path]
@@ -362,7 +364,7 @@ def test_malformed_idempotency_key_is_refused_before_any_charge(
     "The payer is charged once and gets the body later with the same proof.",
 )
 def test_payer_who_disconnects_during_settlement_gets_the_body_with_same_proof(
-    shop: Shop, pair: tuple[Version, Version], path: str, key: str | None
+    shop: Shop, pair: Pair, path: str, key: str | None
 ) -> None:
     shown = shop.shown(offer=DOORS[path])
     shop.leave(path, shown, key)
@@ -383,7 +385,7 @@ def test_payer_who_disconnects_during_settlement_gets_the_body_with_same_proof(
 
 
 def test_who_was_charged_gets_the_stance_though_it_expired_and_the_wallet_has_feed(
-    shop: Shop, pair: tuple[Version, Version]
+    shop: Shop, pair: Pair
 ) -> None:
     shown = shop.shown()
     shop.charge_and_cut_off(READ, shown)
@@ -395,9 +397,7 @@ def test_who_was_charged_gets_the_stance_though_it_expired_and_the_wallet_has_fe
     assert len(shop.facilitator.charged) == 1
 
 
-def test_unresolved_read_stays_503_after_the_wallet_gets_feed(
-    shop: Shop, pair: tuple[Version, Version]
-) -> None:
+def test_unresolved_read_stays_503_after_the_wallet_gets_feed(shop: Shop, pair: Pair) -> None:
     shown = shop.shown()
     shop.facilitator.fall_silent(after_charging=True)
     assert shop.show(READ, shown).status == 503
@@ -418,7 +418,7 @@ def test_unresolved_read_stays_503_after_the_wallet_gets_feed(
 )
 @pytest.mark.parametrize("state", ["settled", "unknown"])
 def test_what_was_charged_on_other_terms_is_never_asked_for_again(
-    shop: Shop, pair: tuple[Version, Version], terms: dict[str, Any], state: str
+    shop: Shop, pair: Pair, terms: dict[str, Any], state: str
 ) -> None:
     shown = shop.shown()
     if state == "settled":
@@ -435,7 +435,7 @@ def test_what_was_charged_on_other_terms_is_never_asked_for_again(
     assert shop.show(READ, shop.shown(2)).status == 402
 
 
-def test_a_subscriber_is_never_charged(shop: Shop, pair: tuple[Version, Version]) -> None:
+def test_a_subscriber_is_never_charged(shop: Shop, pair: Pair) -> None:
     answer = shop.pay(READ, authorization=f"Bearer {FEED_TOKEN}")
     assert answer.status == 200
     assert "payment-response" not in answer.headers
@@ -447,17 +447,13 @@ def test_a_subscriber_is_never_charged(shop: Shop, pair: tuple[Version, Version]
     assert (shop.facilitator.asked, shop.states()) == ([], [])
 
 
-def test_a_verified_user_without_feed_pays_per_read(
-    shop: Shop, pair: tuple[Version, Version]
-) -> None:
+def test_a_verified_user_without_feed_pays_per_read(shop: Shop, pair: Pair) -> None:
     asked_for(shop.read(READ, PLAIN_TOKEN), STANCE)
     assert receipt_of(shop.pay(READ, authorization=f"Bearer {PLAIN_TOKEN}"))["success"] is True
     assert len(shop.facilitator.charged) == 1
 
 
-def test_a_token_that_does_not_verify_is_not_paid_for(
-    shop: Shop, pair: tuple[Version, Version]
-) -> None:
+def test_a_token_that_does_not_verify_is_not_paid_for(shop: Shop, pair: Pair) -> None:
     answer = shop.pay(READ, authorization="Bearer nobody-knows-it")
     assert code_of(answer) == (401, "verified_feed_identity_required")
     shop.identities.is_down = True
@@ -467,9 +463,7 @@ def test_a_token_that_does_not_verify_is_not_paid_for(
     assert shop.facilitator.verified == []
 
 
-def test_forged_proof_does_not_reveal_who_has_feed(
-    shop: Shop, pair: tuple[Version, Version]
-) -> None:
+def test_forged_proof_does_not_reveal_who_has_feed(shop: Shop, pair: Pair) -> None:
     shop.facilitator.on_verify = InvalidProof("invalid_signature")
     for offer in (FEED, STANCE):
         without = shop.pay(READ, offer=offer)
@@ -480,7 +474,7 @@ def test_forged_proof_does_not_reveal_who_has_feed(
 
 
 def test_a_feed_wallet_gets_nothing_for_a_proof_that_does_not_verify(
-    shop: Shop, pair: tuple[Version, Version]
+    shop: Shop, pair: Pair
 ) -> None:
     shop.grant(PAYER, "feed", kind="wallet")
     shown = shop.shown()
@@ -502,7 +496,7 @@ def test_a_settlement_may_take_longer_than_an_entitled_read(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(("path", "other"), [(READ, FEED), (FEED_ENTRY, STANCE)])
 def test_a_proof_with_the_price_of_something_else_is_never_settled(
-    shop: Shop, pair: tuple[Version, Version], path: str, other: Requirements
+    shop: Shop, pair: Pair, path: str, other: Requirements
 ) -> None:
     asked_for(shop.pay(path, offer=other), DOORS[path])
     assert (shop.facilitator.asked, shop.states(), shop.entitlements_of_payer()) == ([], [], [])
@@ -551,7 +545,7 @@ def test_stance_that_cannot_be_sold_is_refused_without_asking_for_payment(
 
 @pytest.mark.parametrize("event", ["withdrawn", "expired", "record away"])
 def test_stance_that_ends_during_the_claim_is_not_charged(
-    shop: Shop, pair: tuple[Version, Version], event: str
+    shop: Shop, pair: Pair, event: str
 ) -> None:
     async def meanwhile() -> None:
         if event == "withdrawn":
@@ -606,7 +600,7 @@ def test_another_signature_reveals_nothing_about_a_purchase(shop: Shop) -> None:
 @pytest.mark.parametrize("path", [READ, FEED_ENTRY])
 @pytest.mark.parametrize("charged", [False, True])
 def test_an_ambiguous_settlement_is_503_and_never_402(
-    shop: Shop, pair: tuple[Version, Version], path: str, charged: bool
+    shop: Shop, pair: Pair, path: str, charged: bool
 ) -> None:
     offer = DOORS[path]
     shop.facilitator.fall_silent(after_charging=charged)
@@ -619,7 +613,7 @@ def test_an_ambiguous_settlement_is_503_and_never_402(
 
 
 def test_offers_say_when_versions_become_public_and_proofs_from_before_still_pay(
-    shop: Shop, pair: tuple[Version, Version]
+    shop: Shop, pair: Pair
 ) -> None:
     sentence = "Recorded versions become public 3650 days after they are issued."
     before = {path: shop.ask(path).json()["resource"] for path in (READ, FEED_ENTRY)}
@@ -635,7 +629,7 @@ def test_offers_say_when_versions_become_public_and_proofs_from_before_still_pay
 
 @pytest.mark.parametrize("path", [READ, FEED_ENTRY])
 def test_a_facilitator_that_is_away_is_503_and_nothing_is_charged(
-    shop: Shop, pair: tuple[Version, Version], path: str
+    shop: Shop, pair: Pair, path: str
 ) -> None:
     shop.facilitator.go_away()
     answer = shop.pay(path, offer=DOORS[path])
@@ -645,7 +639,7 @@ def test_a_facilitator_that_is_away_is_503_and_nothing_is_charged(
 
 
 def test_a_facilitator_that_goes_away_before_settling_lets_the_proof_come_again(
-    shop: Shop, pair: tuple[Version, Version]
+    shop: Shop, pair: Pair
 ) -> None:
     shop.facilitator.on_settle = FacilitatorUnavailable("unreachable")
     assert code_of(shop.pay(READ)) == (503, "payment_unavailable")
@@ -655,9 +649,7 @@ def test_a_facilitator_that_goes_away_before_settling_lets_the_proof_come_again(
 
 
 @pytest.mark.parametrize("path", [READ, FEED_ENTRY])
-def test_a_proof_that_the_facilitator_refuses_is_402(
-    shop: Shop, pair: tuple[Version, Version], path: str
-) -> None:
+def test_a_proof_that_the_facilitator_refuses_is_402(shop: Shop, pair: Pair, path: str) -> None:
     offer = DOORS[path]
     shop.facilitator.refuse()
     answer = shop.pay(path, offer=offer)
@@ -681,19 +673,16 @@ def test_a_proof_that_the_facilitator_refuses_is_402(
 @pytest.mark.parametrize("path", [READ, FEED_ENTRY])
 @pytest.mark.parametrize("value", ["", "junk", "eyJ4NDAyVmVyc2lvbiI6Mn0=", "x" * 5000])
 def test_what_is_no_proof_is_402_without_a_question(
-    shop: Shop, pair: tuple[Version, Version], path: str, value: str
+    shop: Shop, pair: Pair, path: str, value: str
 ) -> None:
     for answer in (shop.ask(path, payment_signature=value), shop.ask(path, x_payment=value)):
         assert asked_for(answer, DOORS[path])["error"].startswith("Invalid payment proof")
     assert shop.facilitator.verified == []
 
 
-@pytest.mark.contract("auth.proof.header")
-@pytest.mark.contract("auth.proof.verified")
+@pytest.mark.contract("auth.proof.header", "auth.proof.verified")
 @pytest.mark.parametrize("field", ["payment_signature", "x_payment"])
-def test_a_feed_wallet_compares_by_a_proof(
-    shop: Shop, pair: tuple[Version, Version], field: str
-) -> None:
+def test_a_feed_wallet_compares_by_a_proof(shop: Shop, pair: Pair, field: str) -> None:
     shop.grant(PAYER, "feed", kind="wallet")
     answer = shop.pay(comparison_of(*pair), offer=FEED, field=field)
     assert answer.status == 200
@@ -701,11 +690,8 @@ def test_a_feed_wallet_compares_by_a_proof(
     assert len(shop.facilitator.verified) == 1
 
 
-@pytest.mark.contract("auth.proof.never-settled")
-@pytest.mark.contract("material-change.no-charge")
-def test_a_proof_on_material_change_settles_and_grants_nothing(
-    shop: Shop, pair: tuple[Version, Version]
-) -> None:
+@pytest.mark.contract("auth.proof.never-settled", "material-change.no-charge")
+def test_a_proof_on_material_change_settles_and_grants_nothing(shop: Shop, pair: Pair) -> None:
     shop.grant(PAYER, "feed", kind="wallet")
     before = shop.counts()
     for path in (comparison_of(*pair), FEED_NOW):
@@ -760,7 +746,7 @@ def test_a_proof_that_is_being_settled_is_no_identity_yet(shop: Shop, path: str)
     assert len(shop.facilitator.verified) == 1
 
 
-def test_payment_signature_wins_over_x_payment(shop: Shop, pair: tuple[Version, Version]) -> None:
+def test_payment_signature_wins_over_x_payment(shop: Shop, pair: Pair) -> None:
     shop.grant(PAYER, "feed", kind="wallet")
     good, target = header(payload(proof(offer=FEED))), comparison_of(*pair)
     assert shop.ask(target, x_payment="junk", payment_signature=good).status == 200
@@ -768,7 +754,7 @@ def test_payment_signature_wins_over_x_payment(shop: Shop, pair: tuple[Version, 
 
 
 def test_flood_of_proofs_makes_a_limited_number_of_facilitator_calls(
-    shop: Shop, pair: tuple[Version, Version]
+    shop: Shop, pair: Pair
 ) -> None:
     shop.facilitator.refuse()
     answers = [shop.pay(READ, number) for number in range(1, 60)]
@@ -783,9 +769,7 @@ def test_flood_of_proofs_makes_a_limited_number_of_facilitator_calls(
 
 
 @pytest.mark.parametrize("path", ENTITLED_PATHS)
-def test_payment_headers_do_not_matter_to_a_subscriber(
-    shop: Shop, pair: tuple[Version, Version], path: str
-) -> None:
+def test_payment_headers_do_not_matter_to_a_subscriber(shop: Shop, pair: Pair, path: str) -> None:
     target = comparison_of(*pair) if path == MATERIAL_CHANGE else path
     answer = shop.ask(target, authorization=f"Bearer {FEED_TOKEN}", payment_signature="junk")
     expected = 200 if path in {MATERIAL_CHANGE, FEED_NOW, READ} else 404  # of others none is issued
@@ -880,9 +864,7 @@ def test_proof_with_a_nul_in_its_network_is_refused_like_any_other_network(shop:
     "503 with `Retry-After`, which says that the payment was charged. The same proof gets the "
     "stance later.",
 )
-def test_charged_proof_is_told_so_while_its_stance_cannot_be_read(
-    shop: Shop, pair: tuple[Version, Version]
-) -> None:
+def test_charged_proof_is_told_so_while_its_stance_cannot_be_read(shop: Shop, pair: Pair) -> None:
     bought = shop.pay(READ).json()
     shop.lose_history()
     answer = shop.pay(READ)
@@ -893,7 +875,7 @@ def test_charged_proof_is_told_so_while_its_stance_cannot_be_read(
 
 
 def test_a_proof_that_is_charged_elsewhere_meanwhile_is_not_asked_to_pay(
-    shop: Shop, pair: tuple[Version, Version]
+    shop: Shop, pair: Pair
 ) -> None:
     shop.grant(PAYER, "feed", kind="wallet")
     journal = Journal(shop.database, shop.clock)
@@ -914,9 +896,7 @@ def test_a_proof_that_is_charged_elsewhere_meanwhile_is_not_asked_to_pay(
     "A wallet sends a new proof while its purchase is unresolved",
     "503 with `Retry-After`. The wallet is not charged again or asked to pay.",
 )
-def test_wallet_with_an_unresolved_purchase_is_not_charged_again(
-    shop: Shop, pair: tuple[Version, Version]
-) -> None:
+def test_wallet_with_an_unresolved_purchase_is_not_charged_again(shop: Shop, pair: Pair) -> None:
     shop.facilitator.fall_silent(after_charging=True)
     assert code_of(shop.pay(FEED_ENTRY, 1, offer=FEED)) == PENDING
     shop.facilitator.on_settle = None

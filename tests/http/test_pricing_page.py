@@ -21,8 +21,7 @@ def text_of(service: Service) -> str:
     return Checked(service.get("/pricing")).text
 
 
-@pytest.mark.contract("tiers.feed-price")
-@pytest.mark.contract("tiers.reserve-price")
+@pytest.mark.contract("tiers.feed-price", "tiers.reserve-price")
 def test_pricing_names_both_tiers_with_their_price(site: SiteService) -> None:
     page = site.ask("/pricing").text
 

@@ -35,9 +35,8 @@ def remaining(answer: Answer) -> int:
     return int(answer.headers["x-ratelimit-remaining"])
 
 
-@pytest.mark.contract(
-    "endpoints.signals", "free.signals", "signals.envelope", "versioning.signals-v1"
-)
+@pytest.mark.contract("endpoints.signals", "free.signals", "signals.envelope")
+@pytest.mark.contract("versioning.signals-v1")
 def test_the_envelope_has_exactly_the_contracts_members_in_order(market: Service) -> None:
     answer = market.ask(PATH)
 

@@ -63,11 +63,8 @@ def test_a_429_says_clearly_what_to_do_and_is_kept_by_nobody(side: Service) -> N
     assert "etag" not in answer.headers
 
 
-@pytest.mark.contract(
-    "limits.signals.personal-key",
-    "auth.key-raises-allowance",
-    "auth.key-presented",
-)
+@pytest.mark.contract("limits.signals.personal-key", "auth.key-raises-allowance")
+@pytest.mark.contract("auth.key-presented")
 @pytest.mark.not_on_servers("the test moves the clock, and Valkey counts by its own")
 def test_with_a_key_1000_requests_are_accepted_and_its_owner_is_not_charged_without(
     service: Service,

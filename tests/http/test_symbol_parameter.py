@@ -48,15 +48,9 @@ REFUSED = {
 """Queries that are not of the pattern, separated by spaces."""
 
 
-@pytest.mark.contract(
-    "derivatives.symbol.optional",
-    "derivatives.symbol.pattern",
-    "derivatives.symbol.default",
-    "derivatives.symbol.case-insensitive",
-    "derivatives.symbol",
-    "limits.symbol.length",
-    "limits.symbol.characters",
-)
+@pytest.mark.contract("derivatives.symbol.optional", "derivatives.symbol.pattern")
+@pytest.mark.contract("derivatives.symbol.default", "derivatives.symbol.case-insensitive")
+@pytest.mark.contract("derivatives.symbol", "limits.symbol.length", "limits.symbol.characters")
 @pytest.mark.parametrize(
     ("query", "symbol"),
     [
@@ -74,14 +68,8 @@ def test_a_symbol_of_the_pattern_is_read_and_normalized_to_upper_case(
         assert (answer.status, answer.json()["symbol"]) == (200, symbol)
 
 
-@pytest.mark.contract(
-    "derivatives.400",
-    "derivatives.symbol.pattern",
-    "errors.400",
-    "errors.body",
-    "limits.symbol.length",
-    "limits.symbol.characters",
-)
+@pytest.mark.contract("derivatives.400", "derivatives.symbol.pattern", "errors.400", "errors.body")
+@pytest.mark.contract("limits.symbol.length", "limits.symbol.characters")
 @pytest.mark.parametrize(
     "query",
     [query for queries in REFUSED.values() for query in queries.split(b" ")],

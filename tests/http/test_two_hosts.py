@@ -95,9 +95,7 @@ def test_a_proof_is_charged_once_whichever_host_it_is_shown_to(tmp_path: Path) -
     service.close()
 
 
-def test_both_hosts_sign_the_same_checkpoint_while_the_record_grows(
-    history: PublicHistory,
-) -> None:
+def test_both_hosts_sign_the_same_checkpoint_while_the_record_grows(history: PublicHistory) -> None:
     one, other = two_hosts(history.service)
     for size in (1, 2, 3):
         history.record(size)
