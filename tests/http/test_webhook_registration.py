@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,21 +17,13 @@ from barograph.webhooks.records import Delivery
 from barograph.webhooks.signing import public_key_text
 from barograph.webhooks.store import find_webhook
 from support.databases import bring_back, take_away
-from support.markets import reading
 from support.service import Answer, Service
 
 URL = "https://hooks.example/in?token=private"
 
 
-@pytest.fixture
-def service(tmp_path: Path) -> Iterator[Service]:
-    service = Service(tmp_path)
-    yield service
-    service.close()
-
-
 def key_of(service: Service, email: str = "name@example.com") -> str:
-    return asyncio.run(service.keys.create(email)).key
+    return service.create_key(email).key
 
 
 def register(service: Service, key: str, body: Any = None, **fields: str) -> Answer:
@@ -68,7 +59,6 @@ def test_secret_is_shown_once_and_the_endpoint_waits_for_its_challenge(service: 
 
 def test_symbols_are_found_by_name_and_unknown_ones_are_refused(service: Service) -> None:
     key = key_of(service)
-    service.publish(reading())
     named = register(service, key, {"url": URL, "symbols": ["bitcoin", "BTCUSDT", "pepe"]})
     unknown = register(service, key, {"url": URL, "symbols": ["BTC", "NOSUCH"]})
 
