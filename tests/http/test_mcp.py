@@ -5,7 +5,6 @@ import json
 import re
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -338,11 +337,13 @@ def test_a_series_continues_where_it_ended(caller: Peer, measure: str) -> None:
     assert [whole[name] for name in names] == [measure, symbol, "bybit", seconds]
 
 
+@pytest.mark.contract("auth.mcp-and-gpt-need-no-feed")
 @pytest.mark.parametrize("tool", TOOLS)
-def test_an_answer_is_as_the_tool_describes_it(peer: Peer, tool: str) -> None:
-    [described] = [
-        each["outputSchema"] for each in peer.result("tools/list")["tools"] if each["name"] == tool
-    ]
+def test_an_answer_is_as_the_tool_describes_it_whatever_the_credentials(
+    peer: Peer, tool: str
+) -> None:
+    listed = peer.result("tools/list")["tools"]
+    [described] = [each["outputSchema"] for each in listed if each["name"] == tool]
     answered = peer.call(tool)["structuredContent"]
 
     OAS31Validator.check_schema(described)
@@ -352,31 +353,29 @@ def test_an_answer_is_as_the_tool_describes_it(peer: Peer, tool: str) -> None:
         if "items" in member:
             entry = set(member["items"]["properties"])
             assert all(entry <= each.keys() for each in answered[name]), name
+    with_junk = peer.call(tool, authorization="Bearer junk", payment_signature="junk")
+    assert with_junk["structuredContent"] == answered
 
 
 @pytest.mark.parametrize(
     ("arguments", "query"),
     [
-        ({"limit": 3}, "limit=3"),
-        ({"limit": 3.0}, "limit=3"),
-        ({"limit": None}, ""),
-        ({"limit": 10**30}, "limit=50"),
-        ({"limit": -1}, "limit=1"),
-        ({}, ""),
+        *(({"limit": 3}, "limit=3"), ({"limit": 3.0}, "limit=3"), ({"limit": None}, ""), ({}, "")),
+        *(({"limit": 10**30}, "limit=50"), ({"limit": -1}, "limit=1")),
+        *(
+            ({"symbol": symbol}, f"symbol={symbol}")
+            for symbol in ("ETH", "sol", "BTCUSDT", "1000PEPE", "NOSUCH")
+        ),
     ],
 )
-def test_a_limit_is_clamped(peer: Peer, arguments: dict[str, Any], query: str) -> None:
-    result = peer.call("get_briefs", arguments)
+def test_a_limit_is_clamped_and_a_symbol_understood_in_any_case(
+    peer: Peer, arguments: dict[str, Any], query: str
+) -> None:
+    name = "derivatives" if "symbol" in arguments else "briefs"
+    result = peer.call(f"get_{name}", arguments)
 
-    assert result["structuredContent"] == peer.service.ask(f"/api/agent/briefs?{query}").json()
-
-
-@pytest.mark.parametrize("symbol", ["ETH", "sol", "BTCUSDT", "1000PEPE", "NOSUCH"])
-def test_a_symbol_is_understood_in_any_case(peer: Peer, symbol: str) -> None:
-    result = peer.call("get_derivatives", {"symbol": symbol})
-
-    endpoint = peer.service.ask(f"/api/agent/derivatives?symbol={symbol}")
-    assert _without(ADDED, result["structuredContent"]) == endpoint.json()
+    body = peer.service.ask(f"/api/agent/{name}?{query}").json()
+    assert _without(ADDED, result["structuredContent"]) == body
 
 
 LIMIT = "limit must be an integer from 1 to 50"
@@ -454,24 +453,12 @@ def test_methods_that_are_not_advertised_do_not_exist(peer: Peer, method: str) -
     assert (answer.json()["error"]["code"], answer.json()["id"]) == (-32601, 7)
 
 
-@pytest.mark.contract("auth.mcp-and-gpt-need-no-feed")
-@pytest.mark.parametrize("tool", TOOLS)
-def test_no_tool_needs_or_reads_feed_credentials(peer: Peer, tool: str) -> None:
-    plain = peer.call(tool)
-    with_junk = peer.call(tool, authorization="Bearer junk", payment_signature="junk")
-
-    assert plain["isError"] is with_junk["isError"] is False
-    assert plain["structuredContent"] == with_junk["structuredContent"]
-
-
 def test_routes_answer_as_the_fast_path_does_and_a_trailing_slash_makes_no_difference(
-    tmp_path: Path, revision: str
+    caller: Peer,
 ) -> None:
-    with fresh_service(tmp_path) as service:
-        whole = Peer(service, revision)
-        expected = [whole.post("tools/list", path=path).body for path in (PATH, f"{PATH}/")]
-        service.app = service.routes
-        given = [whole.post("tools/list", path=path).body for path in (PATH, f"{PATH}/")]
+    expected = [caller.post("tools/list", path=path).body for path in (PATH, f"{PATH}/")]
+    caller.service.app = caller.service.routes
+    given = [caller.post("tools/list", path=path).body for path in (PATH, f"{PATH}/")]
 
     assert given == expected == [expected[0]] * 2
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -276,11 +275,10 @@ def test_paths_below_the_endpoint_are_404(market: Service) -> None:
         assert Peer(market, MODERN).post("tools/list", path=path).status == 404
 
 
-def test_the_service_works_on_a_second_event_loop(tmp_path: Path) -> None:
+def test_the_service_works_on_a_second_event_loop(service: Service) -> None:
     """Each request here has its own event loop, so the background task must restart."""
-    with fresh_service(tmp_path) as service:
-        for revision in (HANDSHAKE[0], MODERN, HANDSHAKE[0]):
-            assert Peer(service, revision).post("tools/list").status == 200
+    for revision in (HANDSHAKE[0], MODERN, HANDSHAKE[0]):
+        assert Peer(service, revision).post("tools/list").status == 200
 
 
 def _padded(size: int) -> str:

@@ -459,9 +459,7 @@ def test_only_a_verified_user_without_feed_pays_per_read(shop: Shop, pair: Pair)
     assert len(shop.facilitator.verified) == 1
 
 
-def test_forged_or_expired_proof_gets_nothing_and_does_not_reveal_who_has_feed(
-    shop: Shop, pair: Pair
-) -> None:
+def test_forged_proof_does_not_reveal_who_has_feed(shop: Shop, pair: Pair) -> None:
     shop.facilitator.on_verify = InvalidProof("invalid_signature")
     for offer in (FEED, STANCE):
         without = shop.pay(READ, offer=offer)
@@ -669,7 +667,7 @@ def test_what_is_no_proof_is_402_without_a_question(
 @pytest.mark.contract("auth.proof.header", "auth.proof.verified", "auth.proof.never-settled")
 @pytest.mark.contract("material-change.no-charge")
 @pytest.mark.parametrize("field", ["payment_signature", "x_payment"])
-def test_a_feed_wallet_reads_by_a_proof_which_settles_and_grants_nothing(
+def test_a_proof_on_material_change_settles_and_grants_nothing(
     shop: Shop, pair: Pair, field: str
 ) -> None:
     shop.grant(PAYER, "feed", kind="wallet")
