@@ -158,10 +158,9 @@ def _topic(when: str) -> str:
 
 def _outcomes(path: Path) -> Iterator[tuple[str, str, str]]:
     """The `outcome(when, then)` marks of a test file, on functions and parameters."""
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name.startswith(
-            "test_"
-        ):
+        if isinstance(node, functions) and node.name.startswith("test_"):
             for decorator in node.decorator_list:
                 for call in ast.walk(decorator):
                     if _is_outcome(call):

@@ -29,7 +29,6 @@ from support.subscribers import (
 Pair = tuple[Version, Version]
 
 ALL_METHODS = ("HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE", "TRACE", "BREW")
-UNAVAILABLE = {"comparison_unavailable", "feed_unavailable", "stance_unavailable"}
 
 
 @pytest.fixture
@@ -217,10 +216,14 @@ def test_identity_and_entitlement_come_before_query_and_history(
     assert refused(subscribed.read(malformed), 400, "invalid_comparison_reference")
 
 
-def test_an_eighth_parameter_is_400(subscribed: SubscriberService, pair: Pair) -> None:
-    for extra in ("utm_source=x", "limit=2", "=", "a"):
-        answer = subscribed.read(f"{comparison_of(*pair)}&{extra}")
-        assert refused(answer, 400, "invalid_comparison_reference")
+@pytest.mark.contract("stance.only-durable-referenced")
+def test_an_eighth_parameter_and_a_digest_of_nothing_durable_are_400(
+    subscribed: SubscriberService, pair: Pair
+) -> None:
+    targets = [f"{comparison_of(*pair)}&{extra}" for extra in ("utm_source=x", "limit=2", "=", "a")]
+    targets += [comparison_of(*pair, after_digest=digest) for digest in ("null", "None", "")]
+    for target in targets:
+        assert refused(subscribed.read(target), 400, "invalid_comparison_reference"), target
 
 
 def unavailable(answer: Answer) -> bool:
@@ -305,16 +308,6 @@ def test_what_happens_between_the_two_looks_is_not_given_away(
     assert subscribed.watched.looks == 2
 
 
-@pytest.mark.contract("errors.comparison-unavailable")
-@pytest.mark.parametrize("path", ENTITLED_PATHS)
-def test_an_identity_provider_that_is_down_is_503(subscribed: SubscriberService, path: str) -> None:
-    subscribed.identities.is_down = True
-    answer = subscribed.read(path)
-    assert answer.status == 503
-    assert is_private(answer)
-    assert answer.json()["error"] in UNAVAILABLE
-
-
 async def fail() -> None:
     raise RuntimeError("secret detail")
 
@@ -328,6 +321,7 @@ FAILURES: dict[str, Callable[[SubscriberService], object]] = {
     "entitlements unreadable": lambda service: service.execute(
         "ALTER TABLE entitlements RENAME TO aside"
     ),
+    "identity provider away": lambda service: setattr(service.identities, "is_down", True),
     "history unreadable": SubscriberService.lose_history,
     "version damaged": change_a_document,
     "not foreseen": lambda service: setattr(service.identities, "before_answer", fail),
@@ -362,12 +356,3 @@ def test_a_comparison_changes_no_row_anywhere(subscribed: SubscriberService, pai
     assert subscribed.compare(*pair, token=PLAIN_TOKEN).status == 402
     assert unavailable(subscribed.compare(pair[1], pair[0]))
     assert subscribed.counts() == before
-
-
-@pytest.mark.contract("stance.only-durable-referenced")
-def test_a_stance_without_a_digest_cannot_be_referred_to(
-    subscribed: SubscriberService, pair: Pair
-) -> None:
-    for digest in ("null", "None", ""):
-        answer = subscribed.compare(*pair, after_digest=digest)
-        assert refused(answer, 400, "invalid_comparison_reference")

@@ -331,13 +331,7 @@ def test_a_registration_answers_as_described(tmp_path: Path, description: Docume
     assert not schema.is_valid({"email": "name@example.com", "more": 1})
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("AssetSnapshot", "SourcedAssetSnapshot", "Liq24h"),
-        *("BriefBody", "GuideEntry", "SignalBody", "Check", "KeyAnswer"),
-    ],
-)
+@pytest.mark.parametrize("name", ["Check", "KeyAnswer"])
 def test_the_schema_promises_every_member_of_a_part(description: Document, name: str) -> None:
     schema = description["components"]["schemas"][name]
 

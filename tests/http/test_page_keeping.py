@@ -4,7 +4,7 @@ And what a render costs: an allowance per caller, and only a few run at a time.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, MutableMapping
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ from barograph.board.feeds import Publication
 from barograph.briefs.endpoints import BriefsReader
 from barograph.history.guards import SignedHeads
 from barograph.kit.database import LOST_SECONDS, DatabaseUnavailable
-from barograph.kit.http import Scope
+from barograph.kit.http import Receive, Scope, Send
 from barograph.kit.timestamps import SECOND
 from barograph.limits.rate_limits import RENDERS, RateLimit, RateLimiter, TooManyRequests, Usage
 from barograph.limits.render_queue import (
@@ -100,28 +100,21 @@ class Shelf:
     async def show(
         self,
         write: RenderPage,
-        asked: bytes = b"",
+        sent: bytes = b"",
         query: bytes | None = b"",
         *,
         accept: str = "*/*",
         peer: str = PEER,
     ) -> Answer:
-        scope: Scope = {
-            "type": "http",
-            "method": "GET",
-            "path": PATH,
-            "query_string": asked,
-            "headers": [(b"accept", accept.encode())],
-            "client": (peer, 4_000),
-        }
-        response = await self.site.respond(Request(scope), write, query=query)
-        sent: list[MutableMapping[str, Any]] = []
+        """Ask for a page with a query as it is sent, which means `query`."""
 
-        async def send(message: MutableMapping[str, Any]) -> None:
-            sent.append(message)
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            response = await self.site.respond(Request(scope), write, query=query)
+            await response(scope, receive, send)
 
-        await response(scope, _nothing, send)
-        return Answer(sent[0]["status"], list(sent[0]["headers"]), sent[1]["body"])
+        return await asked(
+            app, b"%s?%s" % (PATH.encode(), sent), "GET", [("accept", accept)], peer=peer
+        )
 
     async def change_the_data(self) -> None:
         await self.service.database.write(
@@ -132,10 +125,6 @@ class Shelf:
 
 async def _no_key(_: str) -> None:
     return None
-
-
-async def _nothing() -> MutableMapping[str, Any]:
-    raise AssertionError("a page needs no body of the request")
 
 
 class Writer:
@@ -348,16 +337,12 @@ def test_only_renders_are_counted_and_the_601st_gets_429(service: Service) -> No
     assert last["ratelimit"] == '"render";r=0;t=60'
     assert last["cache-control"].startswith("private, max-age=")
 
-    refused = {
-        path: service.ask(path, accept=BROWSER)
-        for path in ("/markets?q=x", "/markets/ETH", "/markets/NOPE", "/api/v1/series/price.csv")
-    }
-    for path, answer in refused.items():
+    for path in ("/markets?q=x", "/markets/ETH", "/markets/NOPE", "/api/v1/series/price.csv"):
+        answer = service.ask(path, accept=BROWSER)
         assert (answer.status, answer.headers["cache-control"]) == (429, "no-store")
         assert answer.headers["ratelimit-policy"] == '"render";q=600;w=60'
         assert answer.headers["retry-after"] == "60"
         if path.startswith("/api/"):
-            assert list(answer.json()) == ["error"]
             said = "600 uncached reads, pages and proofs from one address"
             assert said in answer.json()["error"]
         else:

@@ -11,7 +11,6 @@ from barograph.kit.timestamps import HOUR
 from barograph.markets.samples import MEASURES
 from barograph.markets.store import ReadingRow, record_rows
 from support.clock import START
-from support.databases import take_away
 from support.service import Answer, Service
 
 THIS_HOUR = START // HOUR * HOUR
@@ -96,20 +95,6 @@ def test_what_is_not_recorded_is_404_also_for_a_browser(recorded: Service) -> No
         assert answer.headers["cache-control"] == "no-store"
     for path in ("/data/BTC/price.xml", "/data/BTC/price", "/data/liquidations"):
         assert recorded.ask(path).status == 404
-
-
-@pytest.mark.outcome(
-    "Stored readings are unreadable when a series is downloaded",
-    "503 with `Retry-After`.",
-)
-def test_unreadable_readings_are_503_with_retry_after(recorded: Service) -> None:
-    take_away(recorded.settings.database_path)
-    for path in PATHS:
-        answer = follow(recorded, path)
-        assert answer.status == 503
-        assert list(answer.json()) == ["error"]
-        assert answer.headers["retry-after"] == "5"
-        assert answer.headers["cache-control"] == "no-store"
 
 
 def test_the_record_can_be_read_while_the_exchange_is_away(recorded: Service) -> None:
