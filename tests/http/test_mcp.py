@@ -20,7 +20,7 @@ from barograph.mcp.tools import BY_NAME
 from barograph.series.query import INTERVALS, MARKET_SERIES
 from support.clock import START
 from support.markets import reading, shares
-from support.mcp_peer import CLIENT, FIELDS, HANDSHAKE, MODERN, PATH, Peer
+from support.mcp_peer import FIELDS, HANDSHAKE, MODERN, PATH, Peer
 from support.pages import NOTE
 from support.service import Service, fresh_service
 
@@ -123,39 +123,6 @@ def test_malformed_metadata_is_a_protocol_error(market: Service, meta: dict[str,
     answer = market.ask(PATH, "POST", body=json.dumps(message), mcp_name="get_market", **fields)
 
     assert answer.json()["error"]["code"] == -32602
-
-
-@pytest.mark.contract("mcp.address", "mcp.protocol")
-@pytest.mark.parametrize("version", HANDSHAKE)
-def test_a_handshake_uses_the_requested_revision(market: Service, version: str) -> None:
-    answer = Peer(market, version).post(
-        "initialize", protocolVersion=version, capabilities={}, clientInfo=CLIENT
-    )
-
-    result = answer.json()["result"]
-    assert result["protocolVersion"] == version
-    assert result["serverInfo"]["name"] == "barograph"
-    assert list(result["capabilities"]) == ["tools"]
-    assert "Information only, not financial advice." in result["instructions"]
-    assert "mcp-session-id" not in answer.headers
-
-
-def test_discovery_lists_the_supported_revisions(market: Service) -> None:
-    result = Peer(market, MODERN).result("server/discover")
-
-    assert result["supportedVersions"] == [MODERN, *HANDSHAKE]
-    assert list(result["capabilities"]) == ["tools"]
-    assert result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"] == "barograph"
-    assert "300 calls per minute and address, all tools together" in result["instructions"]
-
-
-def test_a_notification_is_accepted_without_an_answer(market: Service) -> None:
-    message = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"})
-
-    for version in (HANDSHAKE[0], MODERN):
-        head = FIELDS | {"mcp_protocol_version": version}
-        answer = market.ask(PATH, "POST", body=message, **head)
-        assert (answer.status, answer.body) == (202, b"")
 
 
 @pytest.mark.contract("mcp.no-material-change-tool")

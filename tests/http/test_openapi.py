@@ -350,26 +350,6 @@ def test_what_is_not_available_is_of_the_schema_too(
         validator(description, target.partition("?")[0]).validate(answer.json())
 
 
-@pytest.mark.contract("errors.body", "errors.400", "errors.500", "errors.502")
-@pytest.mark.parametrize(
-    ("target", "status"),
-    [
-        ("/api/agent/briefs", "500"),
-        ("/api/agent/derivatives?symbol=", "400"),
-        ("/api/agent/derivatives", "502"),
-        ("/api/agent/market", "502"),
-        ("/api/agent/market-state", "502"),
-    ],
-)
-def test_a_described_error_really_has_that_status_and_schema(
-    empty_service: Service, description: Document, target: str, status: str
-) -> None:
-    answer = empty_service.ask(target)
-
-    assert str(answer.status) == status
-    validator(description, target.partition("?")[0], status).validate(answer.json())
-
-
 def test_the_description_is_the_same_with_and_without_data(
     market: Service, empty_service: Service
 ) -> None:

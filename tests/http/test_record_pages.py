@@ -301,7 +301,14 @@ def test_a_record_that_cannot_be_read_is_503_and_comes_back(
     [
         *(f"UPDATE stance_versions SET history_digest = '{text:>64}'" for text in ("z", "")),
         "UPDATE stance_versions SET history_digest = upper(history_digest)",
-        "DELETE FROM stance_versions WHERE sequence > 2",
+        pytest.param(
+            "DELETE FROM stance_versions WHERE sequence > 2",
+            marks=pytest.mark.outcome(
+                "The history database is replaced by an older copy while the service runs",
+                "The service signs nothing that contradicts an earlier checkpoint; checkpoints "
+                "return 503.",
+            ),
+        ),
     ],
 )
 def test_damaged_history_is_unavailable(
