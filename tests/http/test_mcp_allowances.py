@@ -54,17 +54,13 @@ def test_a_used_up_signals_limit_is_a_tool_error_and_counts_nothing(peer: Peer) 
     assert left(peer.service) == "119"
 
 
-def test_a_key_has_its_own_limit(peer: Peer) -> None:
+def test_a_key_has_its_own_limit_and_an_invalid_one_none(peer: Peer) -> None:
     key = peer.service.create_key().key
 
     said = peer.call("get_signals", x_api_key=key)["content"][1]["text"]
 
     assert said.startswith("999 of 1,000 signals requests are left")
     assert left(peer.service, x_api_key=key) == "998"
-    assert left(peer.service) == "119"
-
-
-def test_an_invalid_key_never_falls_back_to_the_anonymous_limit(peer: Peer) -> None:
     assert peer.refusal("get_signals", x_api_key="unknown").startswith("the API key is not valid")
     assert left(peer.service) == "119"
 

@@ -1,7 +1,6 @@
 """`/api/v1/perpetuals`: every number about every perpetual in one call."""
 
 import asyncio
-import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -170,13 +169,6 @@ def test_too_little_coverage_is_named_without_sums(service: Service) -> None:
     sums = service.ask(f"{LIST}/BTC").json()["liquidations24h"]
 
     assert (sums["available"], sums["longUsd"], sums["watchedPct"]) == (False, None, 0.0)
-
-
-def test_a_long_list_is_also_sent_compressed(market: Service) -> None:
-    plain, packed = market.ask(LIST), market.ask(LIST, accept_encoding="gzip")
-
-    assert gzip.decompress(packed.body) == plain.body
-    assert len(packed.body) < len(plain.body) / 2
 
 
 def test_facts_that_reach_their_limit_disappear_and_a_stale_feed_is_502(tmp_path: Path) -> None:
