@@ -157,8 +157,7 @@ def test_the_regime_is_named_from_the_btc_funding_rate_alone(
 
 @pytest.mark.contract("market-state.regime.label", "regime.label-values")
 @pytest.mark.outcome(
-    "The exchange returns no BTC funding rate",
-    "The regime becomes `unknown` at once.",
+    "The exchange returns no BTC funding rate", "The regime becomes `unknown` at once."
 )
 def test_without_btc_the_regime_is_unknown_at_once(service: Service) -> None:
     service.publish(reading(contracts=(ETH, PEPE)))
@@ -228,8 +227,7 @@ def test_one_missing_major_is_not_available_and_the_others_are(
 @pytest.mark.contract("market.502", "market-state.502", "errors.502", "derivatives.available")
 @BOTH
 @pytest.mark.outcome(
-    "BTC, ETH and SOL are all missing at the exchange",
-    "`market` and `market-state` return 502.",
+    "BTC, ETH and SOL are all missing at the exchange", "`market` and `market-state` return 502."
 )
 def test_market_is_502_without_any_major_and_other_perpetuals_are_still_served(
     service: Service, path: str

@@ -18,13 +18,7 @@ from barograph.kit.logs import RepeatLimit
 from barograph.kit.timestamps import DAY, iso_timestamp
 from barograph.payments.journal import Journal
 from barograph.payments.proof import checksummed, wire_payload, wire_requirements
-from barograph.payments.records import (
-    ChainFinding,
-    InvalidProof,
-    NotSettled,
-    Payment,
-    Requirements,
-)
+from barograph.payments.records import ChainFinding, InvalidProof, NotSettled, Payment, Requirements
 from barograph.settings import Settings
 from barograph.stances.reader import recorded_stance
 from barograph.stances.reveals import Announcement, Reveals

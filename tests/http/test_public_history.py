@@ -209,10 +209,7 @@ def test_nothing_that_is_paid_for_is_in_any_answer(recorded: PublicHistory) -> N
     assert not [secret for secret in secrets if secret.encode() in given]
 
 
-@pytest.mark.outcome(
-    "The history database is unreadable",
-    "Lists and checkpoints return 503.",
-)
+@pytest.mark.outcome("The history database is unreadable", "Lists and checkpoints return 503.")
 @EVERY_PATH
 def test_unreadable_history_is_503_until_it_is_readable_again(
     history: PublicHistory, path: str

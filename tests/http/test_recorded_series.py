@@ -301,8 +301,7 @@ async def test_slow_readers_of_one_network_leave_places_for_others(service: Serv
 
 
 @pytest.mark.outcome(
-    "Stored readings are unreadable when a series is downloaded",
-    "503 with `Retry-After`.",
+    "Stored readings are unreadable when a series is downloaded", "503 with `Retry-After`."
 )
 def test_a_series_is_unavailable_without_the_database(recorded: Service) -> None:
     take_away(recorded.settings.database_path)

@@ -62,10 +62,7 @@ class Watch:
         settings = Settings.model_validate(payment_settings(PLACE))
         self.facilitator = HttpFacilitator(settings, clock=clock, transport=transport)
         self.service = Service(
-            folder,
-            identity=self.identity,
-            facilitator=self.facilitator,
-            **payment_settings(PLACE),
+            folder, identity=self.identity, facilitator=self.facilitator, **payment_settings(PLACE)
         )
         self.clock = clock
         self.service.watch_day()

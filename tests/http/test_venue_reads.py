@@ -34,8 +34,7 @@ HL_BTC = Perpetual(
 HL_PEPE = changed(HL_BTC, contract="kPEPE", base="kPEPE", coin="PEPE", multiplier=1000)
 KAVA = changed(HL_BTC, contract="KAVA", base="KAVA")
 BINANCE_BTC = Perpetual(
-    *("BTCUSDT", "BTC", 67_020.0, 0.01, 8, NEXT_FUNDING, 9e9),
-    open_interest_at=START - 3 * MINUTE,
+    *("BTCUSDT", "BTC", 67_020.0, 0.01, 8, NEXT_FUNDING, 9e9), open_interest_at=START - 3 * MINUTE
 )
 
 

@@ -20,12 +20,7 @@ from support.comparisons import EACH_KIND, FLOWS, FUNDING, YIELDS, decided
 from support.descriptions import shop
 from support.markets import reading, shares
 from support.payments import FEED, header, payload, proof
-from support.subscribers import (
-    FEED_ENTRY,
-    FEED_NOW,
-    STANCE_READS,
-    SubscriberService,
-)
+from support.subscribers import FEED_ENTRY, FEED_NOW, STANCE_READS, SubscriberService
 
 
 @pytest.fixture
@@ -52,9 +47,7 @@ def assert_is(model: type[WireModel], body: bytes) -> None:
 def test_a_stance_in_any_state_is_of_its_model(desk: SubscriberService, proposed: Proposal) -> None:
     path, now = STANCE_READS[proposed.kind], desk.clock()
     active = desk.read(path)
-    (version,) = desk.record(
-        replace(decided(proposed), issued_at=now, expires_at=now + HOUR),
-    )
+    (version,) = desk.record(replace(decided(proposed), issued_at=now, expires_at=now + HOUR))
     said = {"why": "a wrong file", "by": "operator", "expected_head": version.history_digest}
     asyncio.run(desk.ledger.withdraw(version.kind, **said))
     withdrawn = desk.read(path)
