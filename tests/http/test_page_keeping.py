@@ -419,10 +419,11 @@ async def test_a_long_document_counts_as_several_renders(shelf: Shelf) -> None:
         return Page(b"x" * 2 * RENDER_BYTES, since=now, until=now + 60_000)
 
     await shelf.show(write)  # for everyone, so it counts once
-    answers = [await shelf.show(write, b"q=%d" % number, None) for number in range(200)]
+    for number in range(RENDERS.requests - 9):
+        await shelf.show(Writer(), b"q=short%d" % number, None)
+    answers = [await shelf.show(write, b"q=%d" % number, None) for number in range(3)]
 
-    left = [answer.headers["x-ratelimit-remaining"] for answer in answers]
-    assert left == [str(max(0, 596 - 3 * number)) for number in range(200)]
+    assert [answer.headers["x-ratelimit-remaining"] for answer in answers] == ["5", "2", "0"]
 
 
 async def test_two_renders_run_at_a_time_with_pauses_between_queued_ones(shelf: Shelf) -> None:

@@ -13,6 +13,7 @@ from pydantic import SecretStr
 from barograph.identity.provider import NoIdentityProvider
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.dependency_health import DependencyHealth, MonitoredDependency
+from barograph.kit.http import ASGIApp
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import MINUTE
 from barograph.settings import Settings
@@ -270,8 +271,7 @@ def test_status_page_without_its_database_shows_live_checks_and_what_is_missing(
     assert answer.status == 200
     assert '<div id="overall" data-part class="banner down">' in text
     assert "The recorded checks are temporarily unavailable" in text
-    assert "<rect " not in text
-    assert "secret" not in text
+    assert not re.search("<rect |secret", text)
 
 
 def test_the_record_is_read_again_soon_after_the_database_is_back(service: Service) -> None:
@@ -284,22 +284,17 @@ def test_the_record_is_read_again_soon_after_the_database_is_back(service: Servi
     assert "temporarily unavailable" not in page(service)
 
 
-def in_its_life(app: Any, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
+async def in_its_life(app: ASGIApp, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
     """Do something while the application runs with its background tasks."""
-
-    async def run() -> None:
-        received: asyncio.Queue[dict[str, str]] = asyncio.Queue()
-        sent: asyncio.Queue[dict[str, str]] = asyncio.Queue()
-        scope = {"type": "lifespan", "asgi": {"version": "3.0"}}
-        running = asyncio.create_task(app(scope, received.get, sent.put))
-        await received.put({"type": "lifespan.startup"})
-        assert (await sent.get())["type"] == "lifespan.startup.complete"
-        await work()
-        await received.put({"type": "lifespan.shutdown"})
-        assert (await sent.get())["type"] == "lifespan.shutdown.complete"
-        await running
-
-    asyncio.run(run())
+    received: asyncio.Queue[dict[str, str]] = asyncio.Queue()
+    sent: asyncio.Queue[Any] = asyncio.Queue()
+    running = asyncio.ensure_future(app({"type": "lifespan"}, received.get, sent.put))
+    await received.put({"type": "lifespan.startup"})
+    assert (await sent.get())["type"] == "lifespan.startup.complete"
+    await work()
+    await received.put({"type": "lifespan.shutdown"})
+    assert (await sent.get())["type"] == "lifespan.shutdown.complete"
+    await running
 
 
 class ProbedIdentity(NoIdentityProvider):
@@ -324,7 +319,7 @@ def test_a_worker_that_starts_asks_those_outside_by_itself(tmp_path: Path) -> No
         await identity.probed.wait()
         answers.append(await asked(service.app, "/api/status"))
 
-    in_its_life(service.app, work)
+    asyncio.run(in_its_life(service.app, work))
 
     checks = {each["name"]: each["detail"] for each in answers[0].json()["checks"]}
     assert checks["identity"] == "answered at 2026-11-06T21:20:00.000Z"
