@@ -42,10 +42,7 @@ test: environment ## lint, and the tests for the contract and every part of the 
 		$(PARTS:%=test-%) lint
 
 test-all: environment load-tools .venv-witness/ready ## the slower suites: browsers, generators, conformance, benchmarks
-	$(BIN)/pytest $(SHARED) -m "thorough and not long" --ignore=tests/e2e/test_cluster.py \
-		--ignore=tests/docs/test_operating_page.py
-	@# Alone, because the page names fixed ports.
-	$(BIN)/pytest -p no:schemathesis -m thorough tests/docs/test_operating_page.py
+	$(BIN)/pytest $(SHARED) -m "thorough and not long" --ignore=tests/e2e/test_cluster.py
 	@# Alone, because it uses the whole machine, and not captured, because it prints recovery times.
 	$(BIN)/pytest -p no:schemathesis -s tests/e2e/test_cluster.py
 	$(MAKE) --no-print-directory test-servers

@@ -22,10 +22,9 @@ ROOT = DOCS.parent
 READING_NUMBERS = (
     "The unit, sign and interval of each number, by the documents of the API. Null means unknown; "
     "zero is a number. Times in text are UTC. A funding rate is in percent of the position's "
-    "value. If it is positive, longs pay shorts. `fundingRatePct` is per `fundingIntervalHours`, "
-    "not per day or per 8 hours. Open interest is single-sided: a long and its short count once. "
-    "`longAccountPct` counts accounts, not money, so 60 does not mean that longs are larger than "
-    "shorts. [Venues](venues.md#one-unit) says how we convert what an exchange sends."
+    "value, per `fundingIntervalHours`. Open interest is single-sided: a long and its short count "
+    "once. `longAccountPct` counts accounts, not money. [Venues](venues.md#one-unit) says how we "
+    "convert what an exchange sends."
 )
 NUMBERS: Mapping[str, tuple[Any, ...]] = {
     "Perpetual": (
@@ -67,16 +66,18 @@ NUMBERS: Mapping[str, tuple[Any, ...]] = {
 }
 """Where the numbers are and whose descriptions say what they mean, by heading."""
 
-NOT_NUMBERS = re.compile("venue|symbol|contract|source|text|method|reason|state|.*_as_of")
+NOT_NUMBERS = re.compile(
+    "venue|symbol|coin|contract|source|text|method|reason|state|by|topAsset|highest|.*_as_of"
+)
 
 TOPICS = {
     "Payments": "payment|paid|payer|wallet|facilitator|buyer|feed (period|entitlement)|of feed",
     "Identity": "identity provider|token|openid",
     "MCP": "mcp",
-    "Stances and their history": r"\bstance|histor|checkpoint",
+    "Stances and their history": r"\bstance|histor|checkpoint|witness|restore|logging|\blogs\b",
     "Daily figures": "daily figure|fund flows|etf issuer|publisher",
     "Signals, briefs, badges and guides": "signal|brief|badge|guide",
-    "Exchange and collector": "exchange|collector|contract|liquidation|reading|feed|upstream",
+    "Exchange and collector": "exchange|collector|contract|liquidation|reading|feed|venue",
     "API keys and mail": r"\bkey\b|pepper|mail",
     "Requests and limits": "request|client|quer|connection|rate-limit|renders|web page",
     "Processes and files": "",
@@ -117,24 +118,25 @@ def fields_page() -> str:
 
 def outcomes_page() -> str:
     """What happens when something goes wrong, by topic, as the tests show it."""
-    causes: dict[tuple[str, str], list[str]] = {}
+    rows: dict[tuple[str, str], list[str]] = {}
     for path in sorted(ROOT.glob("tests/**/test_*.py")):
-        for when, then, test in _outcomes(path):
-            causes.setdefault((then, test), []).append(when)
-    rows = sorted(("<br>".join(whens), then, test) for (then, test), whens in causes.items())
+        for when, then in _outcomes(path):
+            rows.setdefault((_topic(when), then), []).append(when)
     lines = [
         "# What happens when",
         "",
         (
-            "What the service does when something fails. Each row comes from the test that proves "
-            "it. [Security](security.md) has the rows about attacks."
+            "What the service does when something fails. A test proves each row: search `tests/` "
+            "for its first words. [Security](security.md) has the rows about attacks."
         ),
     ]
     for topic in TOPICS:
-        lines += ["", f"## {topic}", "", "| When | Then | Shown by |", "|---|---|---|"]
-        lines += [
-            f"| {when} | {then} | `{test}` |" for when, then, test in rows if _topic(when) == topic
-        ]
+        lines += ["", f"## {topic}", "", "| When | Then |", "|---|---|"]
+        lines += sorted(
+            f"| {'<br>'.join(dict.fromkeys(whens))} | {then} |"
+            for (of, then), whens in rows.items()
+            if of == topic
+        )
     return "\n".join([*lines, ""])
 
 
@@ -156,16 +158,16 @@ def _topic(when: str) -> str:
     return next(topic for topic, words in TOPICS.items() if re.search(words, when, re.IGNORECASE))
 
 
-def _outcomes(path: Path) -> Iterator[tuple[str, str, str]]:
+def _outcomes(path: Path) -> Iterator[tuple[str, str]]:
     """The `outcome(when, then)` marks of a test file, on functions and parameters."""
-    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    function = ast.FunctionDef | ast.AsyncFunctionDef
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, functions) and node.name.startswith("test_"):
+        if isinstance(node, function) and node.name.startswith("test_"):
             for decorator in node.decorator_list:
                 for call in ast.walk(decorator):
                     if _is_outcome(call):
                         when, then = (ast.literal_eval(each) for each in call.args)  # type: ignore[attr-defined]
-                        yield when, then, f"{path.name}::{node.name}"
+                        yield when, then
 
 
 def _is_outcome(node: ast.AST) -> bool:

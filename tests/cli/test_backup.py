@@ -245,7 +245,8 @@ def test_backup_with_other_triggers_or_views_is_refused_and_nothing_restored(
 
 @pytest.mark.outcome(
     "`barograph restore` is interrupted",
-    "No checkpoint is signed. The next run of the command completes the restore.",
+    "Checkpoints and proofs return 503, and `/api/status` says what to do. The next run "
+    "completes the restore.",
 )
 @pytest.mark.thorough
 def test_restore_that_is_killed_at_any_step_can_be_completed(

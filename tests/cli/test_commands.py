@@ -242,8 +242,8 @@ def test_demo_refuses_a_misspelt_setting_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.outcome(
-    "The mail server is unreachable, or the guide catalog is invalid",
-    "`doctor` names the problem and the fix. `serve` refuses to start with such a catalog.",
+    "The operator's guide catalog is invalid",
+    "`serve` refuses to start, and `doctor` fails. Every problem is named with its fix.",
 )
 def test_doctor_and_serve_refuse_a_bad_catalog_and_doctor_a_silent_mail_server(
     tmp_path: Path,

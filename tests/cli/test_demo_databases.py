@@ -56,7 +56,7 @@ def made(data: Path, urls: Mapping[str, SecretStr], *, world: bool) -> Settings:
 
 @pytest.mark.outcome(
     "A live service is pointed at a demo's PostgreSQL database, or a demo at a live one",
-    "It refuses with exit code 3, writes nothing and names the setting.",
+    "It refuses with exit code 3 and changes nothing.",
 )
 def test_demo_and_live_service_refuse_each_others_databases(
     tmp_path: Path, server: PostgreSQL, urls: dict[str, SecretStr]
@@ -82,8 +82,8 @@ def test_demo_and_live_service_refuse_each_others_databases(
 
 @pytest.mark.thorough
 @pytest.mark.outcome(
-    "A demo is pointed at the PostgreSQL database of another demo",
-    "It refuses with exit code 3. With `--fresh` it deletes the other demo's record.",
+    "A demo without `--fresh` is pointed at the PostgreSQL database of another demo",
+    "It refuses with exit code 3 and changes nothing.",
 )
 def test_demo_refuses_the_databases_of_another_world(
     tmp_path: Path, urls: dict[str, SecretStr]
@@ -133,8 +133,8 @@ def test_fresh_demo_drops_its_own_tables_and_no_others(
 
 @pytest.mark.thorough
 @pytest.mark.outcome(
-    "`barograph demo --fresh` in another folder names the PostgreSQL databases of a running demo",
-    "It waits 5 seconds for the demo to stop, then refuses with exit code 3 and deletes nothing.",
+    "`barograph demo --fresh` names the PostgreSQL databases of a running demo",
+    "It refuses with exit code 3 and changes nothing.",
 )
 def test_fresh_demo_refuses_the_databases_of_a_running_demo(
     tmp_path: Path, urls: dict[str, SecretStr]
@@ -163,8 +163,8 @@ def test_fresh_demo_refuses_the_databases_of_a_running_demo(
 
 
 @pytest.mark.outcome(
-    "The two PostgreSQL URLs name one database in two ways, or are swapped",
-    "Every process and `barograph db upgrade` refuse with exit code 3 and change nothing.",
+    "The two PostgreSQL URLs name one database, even in two ways, or are swapped",
+    "It refuses with exit code 3 and changes nothing.",
 )
 def test_urls_of_one_database_or_swapped_ones_are_refused(
     tmp_path: Path, urls: dict[str, SecretStr], monkeypatch: pytest.MonkeyPatch

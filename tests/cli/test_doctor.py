@@ -119,8 +119,7 @@ def test_every_line_of_a_healthy_instance_is_ok(tmp_path: Path) -> None:
 
 @pytest.mark.outcome(
     "The terms of a source are not confirmed",
-    "`doctor` notes it and reads nothing from the source, but still says whether a connection "
-    "opens.",
+    "`doctor` notes it, and only opens a connection.",
 )
 def test_sources_without_confirmed_terms_are_noted_and_not_read(tmp_path: Path) -> None:
     async def work(live: Live) -> tuple[list[Diagnosis], Diagnosis]:
@@ -206,7 +205,7 @@ def test_each_fault_of_a_service_is_named_with_its_remedy(tmp_path: Path) -> Non
 
 @pytest.mark.outcome(
     "An exchange that you have not configured answers from here, or refuses this address",
-    "`doctor` notes it, so that you can choose a venue. It asks only for the time.",
+    "`doctor` notes it. It asks only for the time.",
 )
 def test_doctor_says_which_other_venues_answer_from_here(tmp_path: Path) -> None:
     async def work(live: Live) -> list[Diagnosis]:
@@ -387,8 +386,9 @@ def lines(settings: Settings, *names: str) -> dict[str, str]:
 
 
 @pytest.mark.outcome(
-    "A database is damaged, from an older version or a demo's, or the history is missing",
-    "`doctor` fails and says what to do.",
+    "A database or the history is damaged, missing, older or a demo's, the signing key is another "
+    "one, or no collector leads",
+    "`doctor` says what to do, and changes nothing.",
 )
 def test_a_database_that_cannot_be_served_is_named(tmp_path: Path) -> None:
     settings = Settings(data=tmp_path)
@@ -414,8 +414,9 @@ def test_a_database_that_cannot_be_served_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.outcome(
-    "The signing key is another one, the history is an older copy, or no collector leads",
-    "`doctor` names it and says what to do. It changes nothing.",
+    "A database or the history is damaged, missing, older or a demo's, the signing key is another "
+    "one, or no collector leads",
+    "`doctor` says what to do, and changes nothing.",
 )
 def test_another_key_an_older_history_and_a_dead_collector_are_named(operator: Operator) -> None:
     settings, key = Settings(data=operator.data), operator.data / HISTORY_KEY

@@ -35,8 +35,7 @@ def test_the_record_is_made_where_its_address_says(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [None, b"", b"what I did in May\n" * 300])
 @pytest.mark.outcome(
     "The service starts and the history file is missing, empty or not a history",
-    "It runs without a history and says so. "
-    "It doesn't create one, because that would start a second chain.",
+    "It runs without one and says so. It creates none.",
 )
 def test_missing_or_invalid_history_is_not_replaced_at_start(
     settings: Settings, content: bytes | None, caplog: pytest.LogCaptureFixture

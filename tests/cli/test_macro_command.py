@@ -134,8 +134,8 @@ def test_a_dry_run_says_the_same_and_stores_nothing(importer: Importer) -> None:
 
 
 @pytest.mark.outcome(
-    "A line of a file for `barograph macro import` is invalid",
-    "The command names every invalid line, stores nothing and exits with 1.",
+    "A line of a file of daily figures for `barograph macro import` is invalid",
+    "The file is rejected, and the invalid line is named.",
 )
 def test_invalid_lines_are_all_named_and_nothing_is_stored(importer: Importer) -> None:
     days = ("2024-03-02", "2024-03-29", "2023-12-29", "2199-01-02")

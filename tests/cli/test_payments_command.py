@@ -138,8 +138,9 @@ def test_a_payment_that_does_not_exist_is_said_so(journal: Path) -> None:
 
 
 @pytest.mark.outcome(
-    "The result of a payment was never recorded, and no chain is configured",
-    "The operator records it. What it paid for is granted, and the trail names the operator.",
+    "The result of a payment is unknown and no chain is configured",
+    "It stays `unknown`, and is not charged again, until the operator resolves it. The trail "
+    "names the operator.",
 )
 @pytest.mark.parametrize("state", ["unknown", "settling"])
 def test_payment_resolved_by_the_operator_is_granted(folder: Folder, state: str) -> None:

@@ -197,7 +197,7 @@ def test_a_record_is_compared_with_what_was_published(operator: Operator) -> Non
 
 @pytest.mark.outcome(
     "The history was replaced by an older copy or a new file",
-    "`stances verify` names the published version or event that is missing.",
+    "`stances verify` names what is changed or missing.",
 )
 @pytest.mark.parametrize(("record", "sequence"), [("version", 2), ("event", 1)])
 def test_older_copy_in_place_of_the_history_is_reported(
@@ -234,7 +234,7 @@ def test_a_new_record_in_the_record_s_place_is_noticed(operator: Operator) -> No
 
 @pytest.mark.outcome(
     "`stances verify` can't read the service's database",
-    "It checks the history by itself, says that it couldn't compare it, and ends with exit code 1.",
+    "It checks only the history, says so, and exits with 1.",
 )
 def test_record_that_cannot_be_compared_is_not_called_verified(operator: Operator) -> None:
     operator.record()

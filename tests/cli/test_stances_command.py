@@ -224,8 +224,8 @@ class Slowly(io.BytesIO):
 
 
 @pytest.mark.outcome(
-    "Two operators revise the same stance at once",
-    "The first revision is recorded. The second operator gets an error and records nothing.",
+    "Two operators revise or withdraw the same stance at once",
+    "The second records nothing and learns what happened.",
 )
 def test_stance_that_changed_before_confirmation_is_not_withdrawn(operator: Operator) -> None:
     operator.record()
@@ -247,8 +247,8 @@ def test_a_withdrawn_stance_is_opened_again_by_a_decision(operator: Operator) ->
 
 
 @pytest.mark.outcome(
-    "Two operators withdraw the same stance at once",
-    "The second learns when, by whom and why it was withdrawn.",
+    "Two operators revise or withdraw the same stance at once",
+    "The second records nothing and learns what happened.",
 )
 def test_second_of_two_withdrawals_reports_who_made_the_first(operator: Operator) -> None:
     operator.record()

@@ -39,8 +39,7 @@ def states(data: Path, **environment: str) -> dict[str, str]:
 
 @pytest.mark.outcome(
     "No exchange's terms are confirmed",
-    "`collect` and `serve --collect` exit with code 3 before they call any exchange, and name "
-    "the line that confirms them.",
+    "`collect` and `serve --collect` exit with 3 and name the line that confirms them.",
 )
 @pytest.mark.parametrize("command", [["collect"], ["serve", "--collect"]])
 def test_nothing_is_collected_before_the_terms_of_a_venue_are_confirmed(
@@ -78,8 +77,7 @@ def test_an_upgrade_names_the_line_that_keeps_stored_confirmations(tmp_path: Pat
 
 @pytest.mark.outcome(
     "The terms of some of the configured venues are not confirmed",
-    "The collector reads the others; the first of them is the primary. `/api/status` lists the "
-    "unconfirmed ones as `not_configured`.",
+    "The collector reads the others. `/api/status` lists the unconfirmed ones as `not_configured`.",
 )
 @pytest.mark.parametrize(
     ("unconfirmed", "used"),

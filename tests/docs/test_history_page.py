@@ -4,23 +4,18 @@ import json
 import re
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from copy import deepcopy
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from barograph.history.checkpoint import Checkpoint, sign_checkpoint
-from barograph.history.merkle import tree_root
-from barograph.history.signing import load_history_key
 from support.history import RATES, PublicHistory, delivered
 
 PAGE = Path(__file__).parents[2] / "docs" / "history.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-CHECK, RECOMPUTE = BLOCK.findall(PAGE.read_text("utf-8"))
+(CHECK,) = BLOCK.findall(PAGE.read_text("utf-8"))
 SIZE = 1003
 """More than one page."""
 
@@ -87,48 +82,6 @@ def test_the_page_s_code_notices_another_stance_and_another_signature(
     verifier = history.ask("/api/history/checkpoint").json()["verifier"]
     done = run(tmp_path, CHECK, "stance.json", "stance.tlog-proof", verifier)
     assert "InvalidSignature" in done.stderr
-
-
-@pytest.fixture(scope="module")
-def base_url(history: PublicHistory) -> Iterator[str]:
-    """Where the history is served, on a real port."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            answer = history.ask(self.path)
-            self.send_response(answer.status)
-            for name, value in answer.headers.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(answer.body)
-
-        def log_message(self, *_: Any) -> None:
-            """Say nothing."""
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        serving.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        serving.join()
-
-
-@pytest.mark.parametrize("is_rewritten", [False, True])
-def test_the_page_s_code_recomputes_a_kept_checkpoint_of_an_old_log(
-    history: PublicHistory, base_url: str, tmp_path: Path, is_rewritten: bool
-) -> None:
-    digests = [history.version(sequence).history_digest for sequence in range(1, SIZE)]
-    if is_rewritten:
-        digests[3] = "0" * 64
-    origin = f"barograph.example/history/{RATES}"
-    checkpoint = Checkpoint(origin, len(digests), tree_root(digests))
-    note = sign_checkpoint(checkpoint, load_history_key(history.service.settings))
-    (tmp_path / "kept.txt").write_text(note, "utf-8")
-    done = run(tmp_path, RECOMPUTE, base_url, "kept.txt")
-
-    assert done.returncode == is_rewritten, done.stderr
-    said = "the history was rewritten" if is_rewritten else f"the first {SIZE - 1} entries of"
-    assert said in done.stdout + done.stderr
 
 
 def test_the_page_names_every_address_of_the_history(history: PublicHistory) -> None:

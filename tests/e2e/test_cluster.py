@@ -265,22 +265,24 @@ def _status(host: Host) -> dict[str, Any]:
 
 
 @pytest.mark.outcome(
-    "A web host can't reach PostgreSQL",
-    "It serves from memory until the freshness limit, then returns 502; subscribers and payers get "
-    "503. Its `/api/status` shows the database as `down`. Other hosts keep working.",
+    "A web host or worker can't reach the database",
+    "It serves from memory until the freshness limit, then returns 502; subscribers and "
+    "payers get 503. `/api/status` shows the database as `down`.",
 )
 @pytest.mark.outcome(
-    "PostgreSQL is killed or frozen, and comes back",
-    "The web hosts serve from memory and reconnect. Nothing that was acknowledged is lost.",
+    "PostgreSQL restarts, is killed or freezes",
+    "Every process reconnects. Nothing that was acknowledged is lost, and no request fails "
+    "afterwards.",
 )
 @pytest.mark.outcome(
     "The leading collector freezes, or can't reach PostgreSQL",
-    "Another one takes over when the lease expires. The old one writes nothing when it is back.",
+    "Another takes over when the lease expires. The old one writes nothing when it is back, "
+    "and goes on standby.",
 )
 @pytest.mark.outcome(
-    "A web host is killed while a payment is settled",
-    "The payment is open for two minutes. Then the collector asks the chain, and the same proof "
-    "gets its body.",
+    "The service dies while the facilitator settles a payment",
+    "After two minutes, the collector asks the chain. Either nothing was charged, or the "
+    "same proof gets what it paid for.",
 )
 def test_a_cluster_survives_its_parts(tmp_path: Path) -> None:
     with running_cluster(tmp_path) as cluster:

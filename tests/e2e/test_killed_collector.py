@@ -59,7 +59,7 @@ class Observers:
         return instance.proof(sequence)
 
 
-@pytest.mark.parametrize("kills", [5, pytest.param(60, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kills", [3, pytest.param(60, marks=pytest.mark.long)])
 def test_killed_collector_never_publishes_two_roots_of_one_size(tmp_path: Path, kills: int) -> None:
     observers, port, policy = Observers(), unused_port(), tmp_path / "policy"
     policy.write_text(observers.witnesses.policy_text(3, f"http://{HOST}:{port}/{{}}"))

@@ -58,7 +58,7 @@ def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
 
 @pytest.mark.outcome(
     "The process that serves metrics is killed",
-    "Another process serves them within seconds, and no counter goes backwards.",
+    "Another takes over within seconds. No counter goes backwards.",
 )
 def test_another_process_serves_the_metrics_after_a_kill(scraped: Scraped) -> None:
     scraped.until(lambda found: found.get("barograph_processes web") == 2)

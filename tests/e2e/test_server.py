@@ -54,8 +54,8 @@ def web(tmp_path: Path) -> Iterator[Web]:
 
 
 @pytest.mark.outcome(
-    "A web worker is killed",
-    "The server replaces it; the other workers keep answering.",
+    "A process of the service dies",
+    "It is started again. The others keep answering.",
 )
 def test_killed_worker_is_replaced_and_the_service_goes_on(web: Web) -> None:
     before = {each.pid for each in web.workers()}
@@ -148,7 +148,7 @@ def test_a_worker_over_its_memory_is_replaced(tmp_path: Path) -> None:
 @pytest.mark.thorough
 @pytest.mark.outcome(
     "The port is in use",
-    "The second service refuses to start and says so.",
+    "The service refuses to start and says what to do.",
 )
 def test_second_server_on_the_same_port_is_refused(web: Web, tmp_path: Path) -> None:
     log = tmp_path / "second"
@@ -199,8 +199,7 @@ def _two_others(web: Web, before: set[int]) -> bool | None:
 @pytest.mark.thorough
 @pytest.mark.outcome(
     "Payments are configured, but `selling` is not confirmed",
-    "Nothing is for sale, and the paid endpoints return `not_found`. `/api/status` and the log say "
-    "why.",
+    "Nothing is for sale: paid endpoints return `not_found`. `/api/status` and the log say why.",
 )
 def test_nothing_is_sold_before_selling_is_confirmed(tmp_path: Path) -> None:
     port, log = unused_port(), tmp_path / "log"

@@ -61,22 +61,26 @@ def test_before_the_first_stance_is_public_the_page_says_from_when(site: SiteSer
     assert page.tables == []
 
 
-def test_of_too_few_cases_only_their_number_is_shown(site: SiteService) -> None:
-    page = look(site, accuracy(kind_accuracy(measured("constructive", 29, "too-few"))))
-
-    assert (
-        "Too few cases that don't overlap in time (30 are needed). After 24 h: constructive 29."
-        in page.text
-    )
-    assert page.tables == []
+BASELINE = (Distribution(40), Distribution(60), Distribution(29))
 
 
-def test_a_baseline_with_too_few_cases_hides_the_figures(site: SiteService) -> None:
-    counts = (Distribution(40), Distribution(60), Distribution(29))
-    row = Measured("constructive", "24h", "btc_return", "%", 49, 2, *counts, "too-few")
+@pytest.mark.parametrize(
+    ("row", "counted"),
+    [
+        (measured("constructive", 29, "too-few"), "constructive 29."),
+        (
+            Measured("constructive", "24h", "btc_return", "%", 49, 2, *BASELINE, "too-few"),
+            "constructive 40 (a baseline has 29).",
+        ),
+    ],
+)
+def test_of_too_few_cases_only_their_number_is_shown(
+    site: SiteService, row: Measured, counted: str
+) -> None:
     page = look(site, accuracy(kind_accuracy(row)))
 
-    assert "After 24 h: constructive 40 (a baseline has 29)." in page.text
+    too_few = "Too few cases that don't overlap in time (30 are needed)."
+    assert f"{too_few} After 24 h: {counted}" in page.text
     assert page.tables == []
 
 

@@ -5,6 +5,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import pytest
 from click.testing import CliRunner
 
 from barograph.cli.briefs import briefs
@@ -12,12 +13,13 @@ from barograph.kit.timestamps import HOUR
 from support.clock import START
 from support.databases import server_settings
 from support.markets import reading, shares
-from support.service import Service
+from support.service import BASE_URL, Service
 
 OPERATORS = """\
 ---
 headline: Wartung — “Sonntag”
 summary: The service is away for an hour.
+coins: [BTC, eth]
 publishedAt: 2026-11-06T09:00:00Z
 ---
 From 09:00 to 10:00 UTC: \N{SNOWMAN}
@@ -54,7 +56,10 @@ def test_the_digest_of_each_text_of_an_updated_brief_is_in_its_event(service: Se
     assert (texts[1]["venue"], texts[1]["followed"]) == ("bybit", None)
 
 
-def test_the_digest_of_an_operators_brief_is_in_its_event(service: Service, tmp_path: Path) -> None:
+@pytest.mark.contract("free.analysis-feed", "brief.coins")
+def test_an_operators_brief_is_listed_at_once_and_its_digest_is_in_its_event(
+    service: Service, tmp_path: Path
+) -> None:
     file = tmp_path / "brief.md"
     file.write_text(OPERATORS, "utf-8")
     address = {f"BAROGRAPH_{name}".upper(): url for name, url in server_settings(tmp_path).items()}
@@ -68,3 +73,14 @@ def test_the_digest_of_an_operators_brief_is_in_its_event(service: Service, tmp_
     assert recomputed(document) == event["text_sha256"]
     assert document["text"]["headline"] == event["headline"] == "Wartung — “Sonntag”"
     assert (document["text"]["rule"], document["venue"]) == ("operator", None)
+    (listed,) = service.ask("/api/agent/briefs").json()["briefs"]
+    assert listed == {
+        "headline": "Wartung — “Sonntag”",
+        "category": "note",
+        "coins": ["BTC", "ETH"],
+        "summary": "The service is away for an hour.",
+        "url": f"{BASE_URL}/briefs/{document['text']['slug']}",
+        "publishedAt": "2026-11-06T09:00:00.000Z",
+    }
+    page = service.ask(listed["url"].removeprefix(BASE_URL)).body.decode()
+    assert "From 09:00 to 10:00\N{NO-BREAK SPACE}UTC: \N{SNOWMAN}" in page

@@ -104,8 +104,7 @@ def test_a_coin_is_found_by_every_name_that_a_venue_has_for_it(two: Service, nam
 
 @pytest.mark.outcome(
     "A venue lists a different asset under the name of a coin",
-    "If its mark price is more than 5 % from the deepest venue's, totals leave it out. The "
-    "response names both prices.",
+    "Totals leave it out if its price differs by more than 5 %. The response names both prices.",
 )
 def test_another_asset_and_a_venue_without_the_coin_are_said_so(two: Service) -> None:
     states = {
@@ -131,9 +130,9 @@ def test_the_list_and_its_table_have_every_coin_in_one_order(two: Service) -> No
 
 
 @pytest.mark.outcome(
-    "One of several venues has no fresh reading",
-    "Totals and weighted rates of its coins are null, and the response names the venue. The rows "
-    "of the other venues stay.",
+    "One of several exchanges has no fresh reading",
+    "Until it recovers, its own data returns 502, and totals and weighted rates of its coins "
+    "are null and name it. `/api/v1/venues` says how it fails.",
 )
 def test_a_venue_that_goes_stale_takes_the_total_with_it_until_nothing_is_fresh(
     two: Service,
@@ -156,14 +155,13 @@ def test_a_venue_that_goes_stale_takes_the_total_with_it_until_nothing_is_fresh(
 
 
 @pytest.mark.outcome(
-    "A measure of one venue contradicts the other venues",
-    "Responses show it as `disputed` with the reason. Totals, weights and spreads leave it out.",
+    "Open interest, prices or funding of one venue contradict the other venues",
+    "The measure is `disputed`: totals leave it out, and `/api/status` names it.",
 )
 def test_venues_say_what_they_give_and_which_measure_is_disputed(two: Service) -> None:
     dispute = Dispute("hyperliquid", "open-interest", START, "62 coins doubled")
     two.put(
-        Publication.of(DISPUTES, Disputes(START, (dispute,))),
-        Publication.of(TERMS, Unconfirmed()),
+        Publication.of(DISPUTES, Disputes(START, (dispute,))), Publication.of(TERMS, Unconfirmed())
     )
     found = two.ask(VENUES).json()
 

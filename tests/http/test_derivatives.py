@@ -6,19 +6,12 @@ import pytest
 from msgspec.structs import replace
 
 from barograph import NOTICE
-from support.markets import BTC, MARKET, NEXT_FUNDING, changed, reading
+from support.markets import BTC, ETH, MARKET, NEXT_FUNDING, PEPE, SOL, changed, reading
 from support.service import Service
 
 MEMBERS = [
-    "source",
-    "notice",
-    "symbol",
-    "available",
-    "lastPrice",
-    "fundingRatePct",
-    "nextFundingTime",
-    "openInterestUsd",
-    "longAccountPct",
+    *("source", "notice", "symbol", "available", "lastPrice", "fundingRatePct"),
+    *("nextFundingTime", "openInterestUsd", "longAccountPct"),
 ]
 NUMBERS = MEMBERS[4:]
 
@@ -58,71 +51,47 @@ def test_a_perpetual_is_the_contracts_record_byte_for_byte(service: Service) -> 
 
 
 @pytest.mark.contract(
-    "derivatives.funding-rate-pct", "derivatives.open-interest-usd", "derivatives.long-account-pct"
-)
-def test_zero_is_data(service: Service) -> None:
-    body = record(service, "?symbol=SOL")
-
-    assert body["available"] is True
-    for member in ("fundingRatePct", "openInterestUsd", "longAccountPct"):
-        assert body[member] == 0
-        assert type(body[member]) is float
-
-
-@pytest.mark.contract(
     "derivatives.available",
     "derivatives.symbol",
     "derivatives.notice",
     "derivatives.unavailable-shape",
+    "derivatives.funding-rate-pct",
+    "derivatives.open-interest-usd",
+    "derivatives.long-account-pct",
 )
-def test_an_unknown_symbol_is_not_available_and_every_number_is_null(service: Service) -> None:
-    body = record(service, "?symbol=nosuch")
-
-    assert body["symbol"] == "NOSUCH"
-    assert body["available"] is False
-    assert body["source"] == "test venue"
-    assert body["notice"] == NOTICE
-    assert [body[member] for member in NUMBERS] == [None] * 5
-
-
-@pytest.mark.contract("derivatives.available", "derivatives.long-account-pct")
-def test_a_live_perpetual_without_a_sampled_share_is_available_without_it(
-    service: Service,
+@pytest.mark.parametrize(
+    ("symbol", "numbers"),
+    [
+        pytest.param("nosuch", [None] * 5, id="unknown"),
+        pytest.param("SOL", [180.1, 0.0, NEXT_FUNDING, 0.0, 0.0], id="zero is data"),
+        pytest.param("1000PEPE", [0.012, 0.005, NEXT_FUNDING, 9e7, None], id="without a share"),
+        pytest.param("ETH", [3_500.25, -0.0125, NEXT_FUNDING, None, 55.0], id="no open interest"),
+    ],
+)
+def test_a_number_that_is_unknown_is_null_and_only_a_listed_perpetual_is_available(
+    service: Service, symbol: str, numbers: list[float | None]
 ) -> None:
-    body = record(service, "?symbol=1000PEPE")
+    service.publish(reading(contracts=(BTC, changed(ETH, open_interest_usd=None), SOL, PEPE)))
 
-    assert body["available"] is True
-    assert body["longAccountPct"] is None
-    assert [body[member] for member in NUMBERS[:4]] == [0.012, 0.005, NEXT_FUNDING, 90_000_000]
+    body = record(service, f"?symbol={symbol}")
 
-
-@pytest.mark.contract("derivatives.available")
-def test_a_perpetual_without_open_interest_keeps_its_price(service: Service) -> None:
-    service.publish(reading(contracts=(changed(BTC, open_interest_usd=None), *MARKET[1:])))
-
-    body = record(service)
-
-    assert (body["available"], body["lastPrice"]) == (True, 67_000.5)
-    assert body["openInterestUsd"] is None
+    assert (body["symbol"], body["available"]) == (symbol.upper(), symbol != "nosuch")
+    assert (body["source"], body["notice"]) == ("test venue", NOTICE)
+    assert [body[member] for member in NUMBERS] == numbers
+    assert [type(body[member]) for member in NUMBERS] == [type(number) for number in numbers]
 
 
 @pytest.mark.contract("free.derivatives-data", "derivatives.available")
-def test_every_live_perpetual_is_served_and_not_only_three(service: Service) -> None:
+def test_every_live_perpetual_is_served_and_a_delisted_one_not_any_more(service: Service) -> None:
     contracts = [
         changed(BTC, contract=f"C{n}USDT", base=f"C{n}", last_price=float(n)) for n in range(1, 61)
     ]
-    service.publish(reading(contracts=(*MARKET, *contracts)))
+    service.publish(reading(contracts=(*MARKET[:3], *contracts)))
 
     for contract in contracts:
         body = record(service, f"?symbol={contract.base}")
         assert (body["symbol"], body["available"]) == (contract.base, True)
         assert body["lastPrice"] == contract.last_price
-
-
-@pytest.mark.contract("derivatives.available")
-def test_a_delisted_perpetual_is_not_available_any_more(service: Service) -> None:
-    service.publish(reading(contracts=MARKET[:3]))
-
     assert record(service, "?symbol=1000PEPE")["available"] is False
 
 

@@ -1,11 +1,13 @@
 """The table of errors on the developer page, asked of the whole application row by row."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from barograph.history.records import Version
 from barograph.kit.timestamps import DAY
 from barograph.limits.rate_limits import PROOFS
 from barograph.payments.records import (
@@ -40,6 +42,9 @@ PATHS = {
 class Door:
     """One door of a service that takes payments, or of one that does not."""
 
+    before: Version
+    after: Version
+
     def __init__(self, folder: Path, door: str, *, is_open: bool = True) -> None:
         self.facilitator = HandFacilitator()
         self.path = PATHS[door]
@@ -47,9 +52,6 @@ class Door:
         settings: dict[str, Any] = PAYMENTS if is_open else {}
         facilitator = self.facilitator if is_open else None
         self.service = SubscriberService(folder, facilitator=facilitator, **settings)
-
-    def issue(self) -> None:
-        self.before, self.after = self.service.two_versions()
 
     def token(self, token: str) -> Answer:
         return self.service.read(self.path, token)
@@ -59,10 +61,6 @@ class Door:
         shown = payload(proof(number, offer=terms or self.terms, now_seconds=now))
         fields = [("payment-signature", header(shown))]
         return ask(self.service.app, self.path, fields=fields)
-
-
-def malformed(door: Door) -> Answer:
-    return door.token(FEED_TOKEN)
 
 
 def unverified(door: Door) -> Answer:
@@ -80,13 +78,11 @@ def malformed_key(door: Door) -> Answer:
 
 def without_anything(door: Door) -> Answer:
     if door.path != FEED_ENTRY:
-        door.issue()
         assert door.token(PLAIN_TOKEN).status == 402
     return door.service.ask(door.path)
 
 
 def bad_proof(door: Door) -> Answer:
-    door.issue()
     door.facilitator.on_verify = InvalidProof("insufficient_funds")
     assert door.pay().json()["error"] == "Invalid payment proof: insufficient_funds"
     shown = [("payment-signature", "rubbish")]
@@ -94,80 +90,56 @@ def bad_proof(door: Door) -> Answer:
 
 
 def unsettled(door: Door) -> Answer:
-    door.issue()
     door.facilitator.on_settle = NotSettled("insufficient_funds")
     return door.pay()
 
 
-def other_pair(door: Door) -> Answer:
-    door.issue()
-    return door.service.compare(door.after, door.before)
-
-
-def closed(door: Door) -> Answer:
-    return door.service.ask(door.path)
-
-
-def nothing_issued(door: Door) -> Answer:
-    return door.token(FEED_TOKEN)
-
-
 def expired(door: Door) -> Answer:
-    door.issue()
     door.service.clock.now += 30 * DAY
     return door.pay()
 
 
-def posted(door: Door) -> Answer:
-    return door.service.ask(door.path, method="POST")
-
-
 def used(door: Door) -> Answer:
-    door.issue()
     assert door.pay().status == 200
-    other = FEED_ENTRY if door.path != FEED_ENTRY else PATHS[STANCE_READS]
-    door.path = other
+    door.path = FEED_ENTRY if door.path != FEED_ENTRY else PATHS[STANCE_READS]
     return door.pay()
 
 
 def too_many(door: Door) -> Answer:
-    door.issue()
     door.facilitator.refuse()
-    answers = [door.pay(number) for number in range(1, PROOFS.requests + 2)]
-    return answers[-1]
+    return [door.pay(number) for number in range(1, PROOFS.requests + 2)][-1]
 
 
 def unknown_end(door: Door) -> Answer:
-    door.issue()
     door.facilitator.fall_silent(after_charging=True)
     return door.pay()
 
 
 def facilitator_away(door: Door) -> Answer:
-    door.issue()
     door.facilitator.on_verify = FacilitatorUnavailable("unreachable")
     return door.pay()
 
 
 def identity_away(door: Door) -> Answer:
-    door.issue()
     door.service.identities.is_down = True
     return door.token(FEED_TOKEN)
 
 
 HAPPENINGS: dict[tuple[int, str], Callable[[Door], Answer]] = {
-    (400, "invalid_comparison_reference"): malformed,
+    (400, "invalid_comparison_reference"): lambda door: door.token(FEED_TOKEN),
     (400, "invalid_idempotency_key"): malformed_key,
     (401, "verified_feed_identity_required"): unverified,
     (402, "Active verified Feed entitlement required"): without_anything,
     (402, "Payment required"): without_anything,
     (402, "Invalid payment proof: …"): bad_proof,
     (402, "The payment was refused and not charged"): unsettled,
-    (404, "comparison_reference_unavailable"): other_pair,
-    (404, "not_found"): closed,
-    (404, "no_stance"): nothing_issued,
+    (404, "comparison_reference_unavailable"): lambda door: door.service.compare(
+        door.after, door.before
+    ),
+    (404, "not_found"): lambda door: door.service.ask(door.path),
+    (404, "no_stance"): lambda door: door.token(FEED_TOKEN),
     (404, "stance_not_active"): expired,
-    (405, "method_not_allowed"): posted,
+    (405, "method_not_allowed"): lambda door: door.service.ask(door.path, method="POST"),
     (409, "payment_used"): used,
     (429, "too_many_requests"): too_many,
     (503, "payment_pending"): unknown_end,
@@ -179,25 +151,15 @@ HAPPENINGS: dict[tuple[int, str], Callable[[Door], Answer]] = {
 ROWS = [(row.status, row.error, door) for row in CODED_ERRORS for door in row.endpoints]
 
 
-@pytest.fixture
-def opened(tmp_path: Path) -> Iterator[Callable[[str, bool], Door]]:
-    made: list[Door] = []
-
-    def make(door: str, is_open: bool) -> Door:
-        made.append(Door(tmp_path, door, is_open=is_open))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.service.close()
-
-
 @pytest.mark.parametrize(("status", "error", "door"), ROWS)
 def test_each_row_is_really_answered_at_each_of_its_doors(
-    opened: Callable[[str, bool], Door], status: int, error: str, door: str
+    tmp_path: Path, status: int, error: str, door: str
 ) -> None:
-    happening = HAPPENINGS[status, error]
-    answer = happening(opened(door, happening is not closed))
+    opened = Door(tmp_path, door, is_open=error != "not_found")
+    with closing(opened.service):
+        if error != "no_stance":
+            opened.before, opened.after = opened.service.two_versions()
+        answer = HAPPENINGS[status, error](opened)
 
     found = answer.json()["error"]
     assert answer.status == status

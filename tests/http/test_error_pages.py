@@ -44,18 +44,10 @@ def test_a_browser_is_told_what_failed_in_a_page_that_nobody_keeps(status: int, 
     assert "access-control-allow-origin" not in answer.headers
 
 
-@pytest.mark.parametrize(
-    "path", ["/api", "/data", "/api/status", "/api/agent/nope", "/badge/x.svg", "/data/x.csv"]
-)
-def test_what_is_for_programs_never_fails_as_a_page(path: str) -> None:
-    assert failed(404, path) is None
-
-
-@pytest.mark.parametrize("path", ["/database", "/apiary", "/badges"])
-def test_what_only_begins_alike_fails_as_a_page(path: str) -> None:
-    assert failed(404, path) is not None
-
-
-@pytest.mark.parametrize("accept", ["*/*", "application/json", "text/html;q=0", ""])
-def test_who_does_not_ask_for_a_page_gets_none(accept: str) -> None:
-    assert failed(500, accept=accept) is None
+def test_what_is_for_programs_never_fails_as_a_page() -> None:
+    for path in ("/api", "/data", "/api/agent/nope", "/badge/x.svg", "/data/x.csv"):
+        assert failed(404, path) is None
+    for path in ("/database", "/apiary", "/badges"):
+        assert failed(404, path) is not None
+    for accept in ("*/*", "application/json", "text/html;q=0", ""):
+        assert failed(500, accept=accept) is None

@@ -16,6 +16,7 @@ from barograph.stances.log_entries import LogEntries
 from support.clock import START
 from support.databases import bring_back, take_away
 from support.events import add_events, change
+from support.lists import pages
 from support.markets import BTC, ETH, MARKET, PEPE, changed, reading
 from support.service import BASE_URL, Service
 from support.stances import FUNDING, proposal
@@ -36,16 +37,11 @@ def append(service: Service, count: int, **members: Any) -> None:
 
 def listed(service: Service, query: str = "") -> list[dict[str, Any]]:
     """Every event from an address on, by following `next`."""
-    found, target = [], f"{PATH}?{query}"
-    while target:
-        answer = service.ask(target)
-        body = answer.json()
-        assert answer.status == 200, body
+    bodies = list(pages(service, f"{PATH}?{query}"))
+    for body in bodies:
         EventList.model_validate(body)
         assert body["count"] == len(body["events"])
-        found += body["events"]
-        target = (body["next"] or "").removeprefix(BASE_URL)
-    return found
+    return [event for body in bodies for event in body["events"]]
 
 
 def test_following_next_gives_every_event_once_in_order(service: Service) -> None:

@@ -1,6 +1,7 @@
-"""`/api/agent/guides`: the whole catalog, with every price."""
+"""The catalog of guides by program and on the site: every price, the sample said to be one."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,9 @@ import pytest
 
 from barograph import NOTICE
 from barograph.guides.catalog import load_catalog
-from support.service import BASE_URL, Answer, Service, fresh_service
+from barograph.site.templating import price_usd
+from support.pages import SiteService
+from support.service import BASE_URL, Answer, Service
 
 PATH = "/api/agent/guides"
 MEMBERS = ["slug", "title", "description", "tags", "pages", "price", "url"]
@@ -20,31 +23,30 @@ def answer(market: Service) -> Answer:
 
 
 @pytest.mark.contract(
-    "endpoints.guides", "free.guide-catalog", "guides.envelope", "notice.briefs-guides-signals"
+    "endpoints.guides",
+    "free.guide-catalog",
+    "guides.envelope",
+    "guides.count",
+    "guides.local-and-whole",
+    "limits.guides",
+    "notice.briefs-guides-signals",
 )
-def test_the_envelope_has_exactly_the_contracts_members_in_order(answer: Answer) -> None:
-    assert answer.status == 200
-    assert answer.headers["content-type"] == "application/json"
+def test_all_27_guides_are_in_an_envelope_of_exactly_the_contracts_members(answer: Answer) -> None:
     body = answer.json()
+
+    assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
     assert list(body) == ["source", "notice", "count", "guides"]
-    assert body["notice"] == NOTICE
+    assert (body["notice"], body["count"], type(body["count"])) == (NOTICE, 27, int)
     assert "sample" in body["source"]
-
-
-@pytest.mark.contract("guides.count", "guides.local-and-whole", "limits.guides")
-def test_all_27_guides_are_returned_and_counted(answer: Answer) -> None:
-    body = answer.json()
-
-    assert body["count"] == 27
-    assert type(body["count"]) is int
-    assert len(body["guides"]) == 27
     assert [guide["slug"] for guide in body["guides"]] == [
         guide.slug for guide in load_catalog(None).guides
     ]
 
 
-@pytest.mark.contract("guide.fields")
-def test_a_guide_has_exactly_the_contracts_members_and_types(answer: Answer) -> None:
+@pytest.mark.contract("guide.fields", "guides.paid", "service.base-address")
+def test_a_guide_has_exactly_the_contracts_members_a_price_and_a_page(
+    market: Service, answer: Answer
+) -> None:
     for guide in answer.json()["guides"]:
         assert list(guide) == MEMBERS
         for name in ("slug", "title", "description", "url"):
@@ -53,51 +55,47 @@ def test_a_guide_has_exactly_the_contracts_members_and_types(answer: Answer) -> 
         assert guide["tags"]
         assert all(isinstance(tag, str) for tag in guide["tags"])
         assert type(guide["pages"]) is int
-
-
-@pytest.mark.contract("guides.paid")
-def test_every_price_is_disclosed_as_a_number_above_zero(answer: Answer) -> None:
-    prices = [guide["price"] for guide in answer.json()["guides"]]
-
-    assert all(type(price) in {int, float} and price > 0 for price in prices)
+        assert type(guide["price"]) in {int, float}
+        assert guide["price"] > 0
+        assert guide["url"] == f"{BASE_URL}/guides/{guide['slug']}"
+        page = market.ask(guide["url"].removeprefix(BASE_URL))
+        assert (page.status, page.headers["content-type"][:9]) == (200, "text/html")
     assert b'"price":29,' in answer.body
     assert b'"price":44.5,' in answer.body
 
 
 def own_catalog(folder: Path) -> Path:
     """An operator's file: the first guide has no shop, the others have."""
-    guide = {"description": "One.", "tags": ["a"], "pages": 1, "price": 9.5}
+    guide = {"description": "About & so on.", "tags": ["a"], "pages": 1, "price": 9.5}
     guides: list[dict[str, Any]] = [
-        {"slug": f"guide-{n}", "title": f"Guide {n}", **guide} for n in range(27)
+        {"slug": f"guide-{n}", "title": f"Guide <{n}>", **guide} for n in range(27)
     ]
     for each in guides[1:]:
-        each["url"] = f"https://shop.example/{each['slug']}"
+        each["url"] = f"https://shop.example/?a={each['slug']}&b"
     file = folder / "guides.json"
-    file.write_text(json.dumps({"source": "Mine", "guides": guides}))
+    file.write_text(json.dumps({"source": 'A "publisher"', "guides": guides}))
     return file
 
 
-def test_the_link_is_the_guides_page_unless_the_operator_has_a_shop(tmp_path: Path) -> None:
-    with fresh_service(tmp_path, guides_file=own_catalog(tmp_path)) as service:
-        body = service.ask(PATH).json()
-        page = service.ask("/guides/guide-0")
+def test_an_operators_guides_link_to_the_shop_or_to_their_pages(tmp_path: Path) -> None:
+    with closing(SiteService(tmp_path, guides_file=own_catalog(tmp_path))) as site:
+        body = site.ask(PATH).json()
+        unsold, page = site.look("/guides/guide-0"), site.look("/guides/guide-1")
+        header = site.ask("/guides").text.partition("<main")[0]
 
-    assert body["source"] == "Mine"
-    assert body["count"] == 27
+    assert (body["source"], body["count"]) == ('A "publisher"', 27)
     assert [guide["url"] for guide in body["guides"]] == [
         f"{BASE_URL}/guides/guide-0",
-        *(f"https://shop.example/guide-{n}" for n in range(1, 27)),
+        *(f"https://shop.example/?a=guide-{n}&b" for n in range(1, 27)),
     ]
-    assert page.status == 200
-
-
-@pytest.mark.contract("guide.fields", "service.base-address")
-def test_every_link_leads_to_a_page(market: Service, answer: Answer) -> None:
-    for guide in answer.json()["guides"]:
-        assert guide["url"] == f"{BASE_URL}/guides/{guide['slug']}"
-        page = market.ask(guide["url"].removeprefix(BASE_URL))
-        assert page.status == 200
-        assert page.headers["content-type"].startswith("text/html")
+    assert "Guide <0>" in unsold.text
+    assert '<a href="/guides" aria-current="page">Guides</a>' in header
+    assert "https://shop.example/?a=guide-1&b" in page.targets
+    for shown in ("Guide <1>", "1 page ", "Buy this guide for 9.50 USD", 'Source: A "publisher"'):
+        assert shown in page.text
+    assert "paid once" in page.text
+    assert "cannot be bought" not in page.text
+    assert "sample" not in page.text
 
 
 @pytest.mark.contract("guides.local-and-whole")
@@ -120,3 +118,26 @@ def test_the_interface_description_names_the_500_and_a_price_that_is_a_number(
     assert "500" in operation["responses"]
     price = schema["components"]["schemas"]["GuideEntry"]["properties"]["price"]
     assert (price["type"], price["exclusiveMinimum"]) == ("number", 0)
+
+
+@pytest.mark.contract("guides.paid")
+def test_every_guide_is_listed_with_its_price_and_the_sample_is_labelled(site: SiteService) -> None:
+    text = site.look("/guides").text
+
+    header, footer = site.ask("/guides").text.split("<main")
+    assert ">Guides</a>" not in header
+    assert '<a href="/guides">Guides</a>' in footer
+    assert "27 paid trading guides" in text
+    assert "sample, not for sale" in text
+    assert "You cannot buy these guides" in text
+    for guide in load_catalog(None).guides:
+        assert guide.title in text
+        page = site.look(f"/guides/{guide.slug}")
+        assert f"Price {price_usd(guide.price)}" in page.text
+        assert f"{guide.pages} pages" in page.text
+        topics = ", ".join(guide.tags).replace("-", " ").replace("etf", "ETF")
+        assert topics in page.text
+        assert "sample, not for sale" in page.text
+        assert "part of a sample catalog and cannot be bought" in page.text
+        assert "paid once" not in page.text
+        assert page.relations["alternate"] == "/api/agent/guides"

@@ -24,7 +24,7 @@ def test_a_host_is_ready_once_it_has_loaded_a_snapshot(empty_service: Service) -
 
 @pytest.mark.outcome(
     "The exchange's data is stale, or a running host loses the database",
-    "`/readyz` stays 200, so that load balancers keep the host: it must answer 502 and the status.",
+    "`/readyz` stays 200, because the host must still answer 502 and the status.",
 )
 def test_a_stale_exchange_and_a_lost_database_leave_a_host_ready(service: Service) -> None:
     service.clock.pass_seconds(3_600)

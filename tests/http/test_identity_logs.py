@@ -110,28 +110,27 @@ def test_no_log_names_a_user_of_a_supabase_project(
     def signed(user: DemoUser, at: int = START, by: ECKey = made) -> str:
         return sign_token(by, user, at, settings.identity_url)
 
-    async def come(readers: Readers) -> None:
-        for user in (*USERS, DemoUser("nobody")):
-            await readers.come(signed(user))
-        good = signed(FEED_USER)
-        await readers.come(signed(FEED_USER, by=ECKey.generate_key("P-256")))
-        await readers.come(signed(FEED_USER, START - DAY))
-        for odd in (good[:-8], f"{good}=", good.replace(".", " "), f"{good}{good * 9}"):
-            await readers.come(odd)
-        for fault in IdentityFault:
-            faults.turn_on(fault)
-            await readers.come(good)
-            faults.clear()
-        await readers.lose_entitlements()
-        await readers.come(good)
+    good = signed(FEED_USER)
+    tokens = [
+        *(signed(user) for user in (*USERS, DemoUser("nobody"))),
+        *(signed(FEED_USER, by=ECKey.generate_key("P-256")), signed(FEED_USER, START - DAY)),
+        *(good[:-8], f"{good}=", good.replace(".", " "), f"{good}{good * 9}"),
+    ]
 
-    async def run(readers: Readers) -> None:
+    async def come(readers: Readers) -> None:
         async with running_identity(made, faults, port=port, clock=HandClock()):
-            await come(readers)
+            for text in tokens:
+                await readers.come(text)
+            for fault in IdentityFault:
+                faults.turn_on(fault)
+                await readers.come(good)
+                faults.clear()
+            await readers.lose_entitlements()
+            await readers.come(good)
         await readers.provider.close()
 
     with closing(Readers(tmp_path, FEED_USER.id, settings)) as readers:
-        asyncio.run(run(readers))
+        asyncio.run(come(readers))
     log = Log(caplog.records)
     assert readers.statuses >= {200, 401, 402, 503}
     assert {"token refused by the identity provider", "entitled read unavailable"} <= log.events

@@ -78,37 +78,31 @@ def rotation(tmp_path: Path) -> Iterator[Rotation]:
     "The identity provider replaces its key",
     "New tokens work within 30 seconds and get 503 until then, not 401. Old ones are refused.",
 )
-def test_replaced_key_is_refused_and_the_new_one_works_within_30_seconds(
+async def test_replaced_key_is_refused_and_the_new_one_works_within_30_seconds(
     rotation: Rotation,
 ) -> None:
-    async def work() -> None:
-        async with rotation.provider(rotation.old):
-            assert await rotation.read(rotation.old) == 200
-            assert await rotation.read(rotation.new) == 401
-        async with rotation.provider(rotation.new):
-            rotation.clock.now += ASK_AGAIN - 1
-            assert await rotation.read(rotation.new) == 503  # no telling: keys were read before it
-            rotation.clock.now += 1
-            both = (rotation.read(rotation.new) for _ in range(8))
-            assert await asyncio.gather(*both) == [200] * 8
-            assert await rotation.read(rotation.old) == 401
-
-    asyncio.run(work())
+    async with rotation.provider(rotation.old):
+        assert await rotation.read(rotation.old) == 200
+        assert await rotation.read(rotation.new) == 401
+    async with rotation.provider(rotation.new):
+        rotation.clock.now += ASK_AGAIN - 1
+        assert await rotation.read(rotation.new) == 503  # no telling: keys were read before it
+        rotation.clock.now += 1
+        both = (rotation.read(rotation.new) for _ in range(8))
+        assert await asyncio.gather(*both) == [200] * 8
+        assert await rotation.read(rotation.old) == 401
 
 
-def test_who_is_being_asked_about_during_the_change_gets_503_and_then_401(
+async def test_who_is_being_asked_about_during_the_change_gets_503_and_then_401(
     rotation: Rotation,
 ) -> None:
-    async def work() -> None:
-        async with rotation.provider(rotation.old) as provider:
-            assert await rotation.read(rotation.old) == 200
-            rotation.faults.turn_on("hang")
-            provider.asked.clear()
-            reading = asyncio.create_task(rotation.read(rotation.old))
-            await provider.asked.wait()
-        assert await reading == 503
-        rotation.faults.clear()
-        async with rotation.provider(rotation.new):
-            assert await rotation.read(rotation.old) == 401
-
-    asyncio.run(work())
+    async with rotation.provider(rotation.old) as provider:
+        assert await rotation.read(rotation.old) == 200
+        rotation.faults.turn_on("hang")
+        provider.asked.clear()
+        reading = asyncio.create_task(rotation.read(rotation.old))
+        await provider.asked.wait()
+    assert await reading == 503
+    rotation.faults.clear()
+    async with rotation.provider(rotation.new):
+        assert await rotation.read(rotation.old) == 401

@@ -182,25 +182,19 @@ def test_manifest_has_the_sum_of_a_file_that_never_changes(recorded: Service) ->
     assert recorded.ask(FILE).body == first.body
 
 
-def test_file_is_cached_for_good_and_not_sent_twice(recorded: Service) -> None:
-    make_files(recorded)
-    answer = recorded.ask(FILE)
-    assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
-    assert answer.headers["content-type"] == "application/gzip"
-    assert answer.headers["content-length"] == str(len(answer.body))
-    assert "content-encoding" not in answer.headers
-    again = recorded.ask(FILE, if_none_match=answer.headers["etag"])
-    assert (again.status, again.body) == (304, b"")
-    head = recorded.ask(FILE, "HEAD")
-    assert (head.status, head.body) == (200, b"")
-    assert head.headers == answer.headers
-
-
-def test_large_file_arrives_as_it_was_stored(service: Service) -> None:
+def test_large_file_arrives_as_it_was_stored_and_is_cached_for_good(service: Service) -> None:
     body = random.Random(1).randbytes(150_001)
     made = DailyFile(day_name(YESTERDAY), 1, len(body), hashlib.sha256(body).hexdigest(), [])
     asyncio.run(service.database.write(lambda tx: store_file(tx, "bybit", made, body, START)))
-    assert service.ask(FILE).body == body
+    answer, head = service.ask(FILE), service.ask(FILE, "HEAD")
+    assert answer.body == body
+    assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert answer.headers["content-type"] == "application/gzip"
+    assert answer.headers["content-length"] == str(len(body))
+    assert "content-encoding" not in answer.headers
+    assert (head.status, head.body, head.headers) == (200, b"", answer.headers)
+    again = service.ask(FILE, if_none_match=answer.headers["etag"])
+    assert (again.status, again.body) == (304, b"")
 
 
 @pytest.mark.parametrize(

@@ -153,8 +153,8 @@ def test_a_buyer_checks_a_stance_with_its_proof_alone(tiled: PublicHistory) -> N
 
 
 @pytest.mark.outcome(
-    "A version is recorded, and the collector is killed before it is in the public log",
-    "Its proof says `pending`. The next leader appends its entry once.",
+    "The collector is killed between recording a version and logging it",
+    "The version's proof says `pending`. The next leader appends its entry once.",
 )
 def test_version_without_an_entry_is_pending_until_the_leader_appends_it(
     history: PublicHistory,

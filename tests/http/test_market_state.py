@@ -204,8 +204,8 @@ def test_the_assets_keep_their_order_whatever_the_exchange_lists_first(
 @BOTH
 @pytest.mark.parametrize("missing", [BTC, ETH, SOL], ids=lambda contract: contract.base)
 @pytest.mark.outcome(
-    "One of BTC, ETH and SOL is missing at the exchange",
-    "That asset is `available: false`; the others stay.",
+    "BTC, ETH or SOL is missing at the exchange",
+    "That asset is `available: false`. With none of them, `market` and `market-state` return 502.",
 )
 def test_one_missing_major_is_not_available_and_the_others_are(
     service: Service, path: str, missing: object
@@ -227,7 +227,8 @@ def test_one_missing_major_is_not_available_and_the_others_are(
 @pytest.mark.contract("market.502", "market-state.502", "errors.502", "derivatives.available")
 @BOTH
 @pytest.mark.outcome(
-    "BTC, ETH and SOL are all missing at the exchange", "`market` and `market-state` return 502."
+    "BTC, ETH or SOL is missing at the exchange",
+    "That asset is `available: false`. With none of them, `market` and `market-state` return 502.",
 )
 def test_market_is_502_without_any_major_and_other_perpetuals_are_still_served(
     service: Service, path: str

@@ -382,7 +382,7 @@ def test_a_malformed_argument_is_a_tool_error_with_a_remedy(peer: Peer, tool: st
 
 @pytest.mark.outcome(
     "The market feed is stale when an agent calls an MCP tool",
-    "The tool returns an error that says so, and no stale number.",
+    "The tool returns an error and no stale number.",
 )
 def test_stale_data_is_a_tool_error_until_the_market_recovers(caller: Peer) -> None:
     service = caller.service

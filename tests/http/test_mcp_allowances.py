@@ -67,7 +67,7 @@ def test_a_key_has_its_own_limit_and_an_invalid_one_none(peer: Peer) -> None:
 
 @pytest.mark.outcome(
     "The database is unavailable when an agent requests signals over MCP with a key",
-    "The tool returns an error that says to retry or to leave the key out.",
+    "The tool returns an error: retry, or leave the key out.",
 )
 def test_a_key_that_cannot_be_checked_is_a_tool_error(peer: Peer) -> None:
     key = peer.service.create_key().key
@@ -81,7 +81,7 @@ def test_a_key_that_cannot_be_checked_is_a_tool_error(peer: Peer) -> None:
 
 @pytest.mark.outcome(
     "An agent calls MCP tools in a loop",
-    "After 300 calls per minute the tool returns an error that says when to continue.",
+    "After 300 calls per minute, an error says when to continue.",
 )
 @pytest.mark.not_on_servers("the test moves the clock, and Valkey counts by its own")
 def test_calls_are_counted_by_address_and_a_loop_is_stopped(service: Service) -> None:

@@ -272,8 +272,9 @@ def test_rewritten_event_is_not_signed_after_a_restart(
 
 
 @pytest.mark.outcome(
-    "A restore was interrupted before the log got its name",
-    "Lists are served. Checkpoints and proofs return 503, and `/api/status` says what to do.",
+    "`barograph restore` is interrupted",
+    "Checkpoints and proofs return 503, and `/api/status` says what to do. The next run "
+    "completes the restore.",
 )
 def test_restored_history_is_served_but_not_signed(history: PublicHistory) -> None:
     history.record(3)

@@ -109,8 +109,8 @@ def test_the_history_shows_how_much_of_the_time_each_label_had(site: SiteService
 
 
 @pytest.mark.outcome(
-    "Signals or the market feed are stale while a visitor reads the signal pages",
-    "Affected signals say `unknown`, never their last label. Daily figures are not affected.",
+    "The market feed is stale when signals are read",
+    "Signals that depend on it say `unknown` in a 200, never 502 or their last label.",
 )
 @pytest.mark.parametrize(
     ("seconds", "stale", "fresh"), [(30, MARKET_METHODS, MACRO_METHODS), (150, METHODS, ())]
@@ -196,7 +196,7 @@ def test_page_and_status_expect_the_first_etf_stance_at_the_same_minute(site: Si
 
 @pytest.mark.outcome(
     "Stored signals are unreadable while a visitor reads the signal pages",
-    "The pages show the current labels from memory and say that history is unavailable.",
+    "The pages show current labels from memory and say that history is unavailable.",
 )
 def test_signals_are_shown_while_their_history_is_unreadable(site: SiteService) -> None:
     site.rename("signal_changes", "away")

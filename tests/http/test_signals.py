@@ -111,7 +111,7 @@ def test_new_signals_are_shown_with_their_time_and_the_old_etag_gets_them(servic
 
 @pytest.mark.outcome(
     "Signals are older than their freshness limit",
-    "Every signal says `unknown` in a 200. `updatedAt` stays the time of the last evaluation.",
+    "All say `unknown` in a 200. `updatedAt` stays the time of the last evaluation.",
 )
 def test_every_signal_is_unknown_past_its_freshness_limit(side: Service) -> None:
     etag = side.ask(PATH).headers["etag"]
@@ -162,8 +162,8 @@ def test_a_collector_that_knows_other_signals_makes_none_disappear(empty_service
 
 
 @pytest.mark.outcome(
-    "The market feed is stale when signals are requested",
-    "Signals that depend on it say `unknown` in a 200, never 502.",
+    "The market feed is stale when signals are read",
+    "Signals that depend on it say `unknown` in a 200, never 502 or their last label.",
 )
 def test_signals_of_a_stale_market_are_unknown_and_never_502(side: Service) -> None:
     etag = side.ask(PATH).headers["etag"]
@@ -377,7 +377,7 @@ def test_ipv6_callers_are_counted_by_their_network(side: Service) -> None:
 
 @pytest.mark.outcome(
     "The database is unavailable when signals are requested",
-    "With a key: 503 with `Retry-After`, because it can't be checked. Without one: served.",
+    "With a key, 503 with `Retry-After`. Without one, served.",
 )
 def test_without_the_database_keys_get_503_and_other_callers_are_served(side: Service) -> None:
     key = side.create_key().key

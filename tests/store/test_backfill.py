@@ -117,8 +117,7 @@ def measured(at: int, contract: str = "BTCUSDT") -> ReadingRow:
 
 @pytest.mark.outcome(
     "A new instance starts",
-    "The collector back-fills 30 days from the exchange's own history, BTC, ETH and SOL first, "
-    "and marks them as back-filled.",
+    "The collector back-fills 30 days, BTC, ETH and SOL first, and marks them as back-filled.",
 )
 def test_a_new_record_gets_thirty_days_of_every_contract_the_majors_first(record: Record) -> None:
     history = ScriptedHistory()
@@ -210,8 +209,7 @@ def test_what_the_history_lacks_is_unknown_and_not_asked_for_again(record: Recor
 
 @pytest.mark.outcome(
     "The exchange throttles the back-fill",
-    "The collector waits as long as the exchange asks, and longer after each failure. "
-    "Live polling is not affected.",
+    "The collector waits as long as it asks, longer after each failure. Live polling goes on.",
 )
 @pytest.mark.parametrize("seconds", [1.0, 600.0])
 def test_a_throttled_backfill_waits_as_long_as_it_is_told_and_goes_on(
@@ -269,8 +267,7 @@ def test_an_exchange_that_fails_altogether_is_asked_for_the_majors_again_when_it
 
 @pytest.mark.outcome(
     "The exchange refuses one part of its history, such as settled funding",
-    "The collector back-fills the rest. It asks for the missing part once per hour, and "
-    "`/api/status` names the failure.",
+    "The collector back-fills the rest, and retries hourly. `/api/status` names the failure.",
 )
 @pytest.mark.parametrize("failure", [Forbidden("blocked"), InvalidReply("odd")])
 def test_a_part_that_fails_costs_itself_and_is_asked_for_again_in_the_next_hour(

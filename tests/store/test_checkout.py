@@ -224,7 +224,7 @@ def test_a_proof_that_is_over_is_not_even_verified(counter: Counter) -> None:
 
 @pytest.mark.outcome(
     "The service can't produce the body that a payment is for",
-    "Nothing is charged, and the client may send the proof again.",
+    "Nothing is charged, and the same proof works later.",
 )
 def test_nothing_is_charged_if_the_body_cannot_be_produced(counter: Counter) -> None:
     counter.cannot_make = LookupError("expired stance")
@@ -453,7 +453,7 @@ def test_nothing_moves_that_the_journal_could_not_note_before(
 
 @pytest.mark.outcome(
     "The database rejects writes after the facilitator settled a payment",
-    "The service retries for several seconds, then grants and delivers what was paid for.",
+    "The service retries, then grants and delivers what was paid for.",
 )
 @pytest.mark.parametrize("failures", [1, len(RETRY_PAUSES)])
 def test_payment_result_is_written_again_until_it_is_recorded(

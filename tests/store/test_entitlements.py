@@ -278,7 +278,7 @@ def test_a_period_is_part_of_its_transaction(desk: Desk) -> None:
 
 @pytest.mark.outcome(
     "A Feed period is bought while entitlements overlap or one is planned",
-    "The period first fills any gaps, then follows the last entitlement. No paid day is lost.",
+    "It fills the gaps, then follows the last entitlement. No paid day is lost.",
 )
 def test_bought_period_adds_its_full_length_despite_overlapping_grants(desk: Desk) -> None:
     running = desk.grant(START - DAY, START + 10 * DAY)
@@ -332,7 +332,7 @@ def test_a_period_adds_exactly_its_length_to_what_is_covered(
 
 @pytest.mark.outcome(
     "The clock is set back after a Feed entitlement was granted",
-    "The entitlement is active anyway, and another payment extends it.",
+    "It is active anyway, and another payment extends it.",
 )
 def test_entitlement_stays_active_when_the_clock_is_set_back(desk: Desk) -> None:
     paid = desk.pay()

@@ -108,7 +108,7 @@ def test_a_record_that_is_not_there_is_unavailable_and_not_broken(
 @pytest.mark.parametrize("sequence", [1, 4, 6])
 @pytest.mark.outcome(
     "A byte of the history changes on the disk",
-    "`stances verify` names the version it belongs to.",
+    "`stances verify` names what is changed or missing.",
 )
 def test_changed_column_of_a_version_is_reported(path: Path, column: str, sequence: int) -> None:
     with unguarded(path) as connection:

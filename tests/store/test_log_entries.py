@@ -98,8 +98,8 @@ async def upgrade_service(service: Database) -> None:
 
 
 @pytest.mark.outcome(
-    "The collector is killed between recording a version and appending it to the public log",
-    "The version is durable and pending. The next leader appends it exactly once.",
+    "The collector is killed between recording a version and logging it",
+    "The version's proof says `pending`. The next leader appends its entry once.",
 )
 @pytest.mark.parametrize("is_committed", [False, True])
 def test_entry_is_appended_once_after_a_crash_between_the_two_commits(
@@ -147,8 +147,8 @@ def test_versions_stay_in_their_order_even_if_the_clock_was_set_back(
 
 @pytest.mark.outcome(
     "A service with seven logs is upgraded",
-    "The log of events keeps its name and entries. Every version and withdrawal that has no entry "
-    "gets one, and then the last signed heads of the six other logs.",
+    "The log of events gets every version and withdrawal that has no entry, then the last "
+    "signed heads of the six other logs.",
 )
 def test_upgrade_appends_what_has_no_entry_and_then_the_heads_of_the_old_logs(
     stores: Stores, runner: asyncio.Runner

@@ -149,7 +149,7 @@ def test_write_that_hides_the_failure_of_a_statement_is_not_reported_as_made(
 @pytest.mark.thorough
 @pytest.mark.outcome(
     "PostgreSQL accepts connections but doesn't answer",
-    "A request waits as long as one statement may take, whatever it waits for, and fails.",
+    "A request fails after the time limit of one statement. The reads of a page share one timeout.",
 )
 def test_caller_of_a_server_that_does_not_answer_waits_no_longer_than_for_a_statement(
     runner: asyncio.Runner,
@@ -169,8 +169,8 @@ def test_caller_of_a_server_that_does_not_answer_waits_no_longer_than_for_a_stat
 
 @pytest.mark.thorough
 @pytest.mark.outcome(
-    "PostgreSQL is frozen, and a page reads from it more than once",
-    "The reads share one timeout: after the first has used it up, the others fail at once.",
+    "PostgreSQL accepts connections but doesn't answer",
+    "A request fails after the time limit of one statement. The reads of a page share one timeout.",
 )
 def test_reads_of_one_page_share_one_timeout(runner: asyncio.Runner) -> None:
     async def scenario(port: int) -> None:
@@ -300,7 +300,7 @@ async def written_through(
 
 @pytest.mark.outcome(
     "The connection to PostgreSQL breaks before it confirms a write",
-    "The process asks PostgreSQL whether it committed, and reports what PostgreSQL says.",
+    "The process asks PostgreSQL whether it committed, and reports that.",
 )
 @pytest.mark.parametrize("make", [PostgreSQLDatabase, FrozenAtFirst])
 def test_write_whose_confirmation_is_lost_succeeds_if_the_server_made_it(
@@ -360,8 +360,9 @@ def test_write_that_a_crash_undid_is_not_mistaken_for_one_with_its_number(
 
 @pytest.mark.thorough
 @pytest.mark.outcome(
-    "PostgreSQL restarts",
-    "Every process reconnects. No request fails after the restart.",
+    "PostgreSQL restarts, is killed or freezes",
+    "Every process reconnects. Nothing that was acknowledged is lost, and no request fails "
+    "afterwards.",
 )
 def test_restarted_server_is_used_again_without_a_failed_request(
     own_server: PostgreSQL, runner: asyncio.Runner

@@ -153,8 +153,8 @@ def test_what_has_ended_stays_as_it_is(desk: Desk, state: State) -> None:
 
 
 @pytest.mark.outcome(
-    "The service dies after it claimed a payment proof and before settlement",
-    "Nothing is charged, and the proof works again after two minutes.",
+    "The service dies after it claimed a payment and before settlement",
+    "Nothing is charged. After two minutes, the wallet can pay again.",
 )
 def test_abandoned_claim_is_released(desk: Desk) -> None:
     payment = desk.pay(state="claimed")
@@ -218,7 +218,8 @@ def test_payment_that_advances_during_reconciling_is_left_alone(desk: Desk) -> N
 
 @pytest.mark.outcome(
     "The service dies while the facilitator settles a payment",
-    "The chain decides: the payment was settled and Feed is granted, or nothing was charged.",
+    "After two minutes, the collector asks the chain. Either nothing was charged, or the "
+    "same proof gets what it paid for.",
 )
 @pytest.mark.parametrize(
     ("word", "state"),
@@ -251,7 +252,7 @@ def test_a_settlement_that_was_cut_off_says_so(desk: Desk) -> None:
 
 @pytest.mark.outcome(
     "The facilitator settles a Feed payment but never says so",
-    "The service finds it on the chain and grants Feed once, without another payment.",
+    "The service finds it on the chain and grants Feed once.",
 )
 def test_paid_feed_is_granted_when_its_settlement_is_found(desk: Desk) -> None:
     payment = desk.pay()
@@ -314,7 +315,8 @@ def test_what_is_not_settled_yet_is_asked_for_again(desk: Desk) -> None:
 
 @pytest.mark.outcome(
     "The result of a payment is unknown and no chain is configured",
-    "It stays `unknown` until the operator resolves it. It is neither granted nor charged again.",
+    "It stays `unknown`, and is not charged again, until the operator resolves it. The trail "
+    "names the operator.",
 )
 def test_unknown_payment_stays_unknown_without_a_chain(desk: Desk) -> None:
     unknown, settling = desk.pay(1), desk.pay(2, "settling")

@@ -83,7 +83,7 @@ def test_the_link_is_stored_only_as_a_digest(desk: Desk) -> None:
 
 
 @pytest.mark.outcome(
-    "A visitor presses the button on a key link twice in quick succession",
+    "A visitor presses the button on a key link twice",
     "One key is created.",
 )
 def test_link_used_twice_at_once_creates_one_key(

@@ -35,9 +35,9 @@ async def start(database: Database, host: Settings) -> None:
 
 
 @pytest.mark.outcome(
-    "A host starts with another API-key pepper, checkpoint key or webhook key than the other hosts "
-    "of its PostgreSQL database",
-    "It refuses to start and says how to share the secrets.",
+    "A host has another pepper, checkpoint key or webhook key than the others of its "
+    "PostgreSQL database",
+    "It refuses to start and says how to share them.",
 )
 def test_host_with_other_secrets_is_refused_until_they_are_replaced(
     postgresql: PostgreSQL, tmp_path: Path

@@ -230,7 +230,7 @@ def test_a_file_that_becomes_usable_is_used_without_a_restart(tmp_path: Path) ->
 
 @pytest.mark.outcome(
     "The database file is deleted or moved under a running service",
-    "The service stops using it, creates no empty one, and uses it again once it is back.",
+    "The service creates no empty one, and uses it again once it is back.",
 )
 def test_moved_database_file_is_refused_until_it_is_back(
     numbers: SQLiteDatabase, path: Path, tmp_path: Path

@@ -139,8 +139,8 @@ def test_four_hosts_keep_every_short_window_exact_as_it_moves(valkey: Valkey) ->
 
 
 @pytest.mark.outcome(
-    "Valkey is restarted without its data",
-    "Each caller has its whole limit again. No request fails.",
+    "The rate-limit server (Valkey) restarts without its data",
+    "Counts are lost. No request fails.",
 )
 def test_restarted_server_begins_new_windows(valkey: Valkey) -> None:
     async def work(host: Host) -> None:
@@ -183,8 +183,8 @@ def test_frozen_server_leaves_each_worker_limiting_by_itself(valkey: Valkey) -> 
 
 
 @pytest.mark.outcome(
-    "Valkey is full, or refuses the service's user",
-    "Each worker counts for itself; `/api/status` says since when.",
+    "The rate-limit server (Valkey) is full, or refuses our user",
+    "Each worker counts for itself and retries every second; `/api/status` reports it.",
 )
 def test_refused_writes_leave_each_worker_limiting_by_itself(valkey: Valkey) -> None:
     async def work(host: Host) -> None:

@@ -202,8 +202,8 @@ def test_events_that_wait_for_a_failed_one_follow_it(office: Office) -> None:
 
 @pytest.mark.outcome(
     "A webhook's endpoint fails",
-    "The collector retries with growing pauses for a day, and later events wait. Then it switches "
-    "the webhook off and mails the owner.",
+    "The collector retries for a day, and later events wait. Then it switches the webhook "
+    "off and mails the owner.",
 )
 def test_day_of_failures_switches_the_endpoint_off_and_mails_its_owner(office: Office) -> None:
     webhook = office.active()

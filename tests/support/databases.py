@@ -10,7 +10,6 @@ from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import apsw
 import asyncpg
 
 from barograph.history.ledger import HISTORY
@@ -48,18 +47,12 @@ class DatabaseDouble:
         return await self.read(lambda tx: tx.fetch(sql, *values))
 
 
-def upgraded_database(
-    path: Path, schema: str = SERVICE, *, write_busy_ms: int | None = None
-) -> Database:
+def upgraded_database(path: Path, schema: str = SERVICE) -> Database:
     """The database at a path, created if missing; it does not wait for the disk.
 
     On PostgreSQL the path only names it.
     """
-    return open_database(
-        database_address(path, schema),
-        write_ms=5_000 if write_busy_ms is None else write_busy_ms,
-        survives_power_cuts=False,
-    )
+    return open_database(database_address(path, schema), write_ms=5_000, survives_power_cuts=False)
 
 
 def database_address(path: Path, schema: str = SERVICE) -> Address:
@@ -85,19 +78,6 @@ def bring_back(path: Path) -> None:
         _servers[0].unlock(path)
     else:
         path.with_suffix(".aside").rename(path)
-
-
-@contextmanager
-def write_lock_held(path: Path) -> Iterator[None]:
-    """Hold the write lock of a database, as another process does."""
-    if _servers:
-        with _servers[0].write_lock_held(path):
-            yield
-        return
-    peer = apsw.Connection(str(path))
-    peer.execute("BEGIN IMMEDIATE")
-    yield
-    peer.close()
 
 
 def server_settings(data: Path) -> dict[str, str]:
@@ -160,17 +140,6 @@ class _TestServers:
     def unlock(self, path: Path) -> None:
         back = f"ALTER DATABASE {self._names[path]} ALLOW_CONNECTIONS true"
         self._thread.submit(self._run, back).result()
-
-    @contextmanager
-    def write_lock_held(self, path: Path) -> Iterator[None]:
-        async def lock() -> asyncpg.Connection:
-            peer = await asyncpg.connect(self._server.url(self._names[path]))
-            await peer.execute("SELECT pg_advisory_lock(1)")
-            return peer
-
-        peer = self._thread.submit(self._runner.run, lock()).result()
-        yield
-        self._thread.submit(self._runner.run, peer.close()).result()
 
     def close(self) -> None:
         self._thread.submit(self._disconnect).result()

@@ -1,5 +1,7 @@
 """The track record of a kind: by hand, at the threshold, and in worlds without and with skill."""
 
+from collections.abc import Sized
+
 import pytest
 from msgspec.structs import replace
 
@@ -23,7 +25,7 @@ from support.stances import FUNDING as KIND
 from support.stances import RATES
 
 START = 20_765 * DAY
-WORLDS = 200
+WORLDS = 100
 
 
 def row(found: KindAccuracy, label: str, metric: str, horizon: str) -> Measured:
@@ -120,13 +122,18 @@ def test_random_worlds_show_no_skill() -> None:
     assert modest >= 0.95 * WORLDS
 
 
-def test_a_planted_edge_is_found_and_shown_with_its_size_and_a_caution() -> None:
-    def alternate(_: object, past: object, before: str) -> str:
-        order = ("constructive", "neutral", "cautious", "neutral")
-        return order[len(past) // 8 % 4]  # type: ignore[arg-type]
+def with_edge(edge: float, *labels: str) -> KindAccuracy:
+    """A record of labels in turn, in a world where they have this edge."""
 
-    world = SimulatedRecord(1, alternate, start=START, days=400, edge=0.003)
-    found = kind_accuracy(KIND, world.cases, {BTC_RETURN: world.points}, world.as_of)
+    def alternate(_: object, past: Sized, before: str) -> str:
+        return labels[len(past) // 8 % len(labels)]
+
+    world = SimulatedRecord(1, alternate, start=START, days=400, edge=edge)
+    return kind_accuracy(KIND, world.cases, {BTC_RETURN: world.points}, world.as_of)
+
+
+def test_a_planted_edge_is_found_and_shown_with_its_size_and_a_caution() -> None:
+    found = with_edge(0.003, "constructive", "neutral", "cautious", "neutral")
 
     assert row(found, "constructive", BTC_RETURN, "8h").finding == "higher"
     assert row(found, "cautious", BTC_RETURN, "8h").finding == "lower"
@@ -149,11 +156,7 @@ def test_a_trend_that_merely_went_on_is_no_skill() -> None:
 
 
 def test_the_opposite_of_a_claim_is_no_skill() -> None:
-    def alternate(_: object, past: object, before: str) -> str:
-        return ("constructive", "neutral")[len(past) // 8 % 2]  # type: ignore[arg-type]
-
-    world = SimulatedRecord(1, alternate, start=START, days=400, edge=-0.003)
-    found = kind_accuracy(KIND, world.cases, {BTC_RETURN: world.points}, world.as_of)
+    found = with_edge(-0.003, "constructive", "neutral")
 
     assert row(found, "constructive", BTC_RETURN, "8h").finding == "none"
     assert found.headline.startswith("No skill shown")

@@ -1,8 +1,8 @@
-"""Amounts as people read them."""
+"""Amounts as people read them, and lines as people write them."""
 
 import pytest
 
-from barograph.kit.text import coverage, percentile, price, usd
+from barograph.kit.text import coverage, one_line, percentile, price, usd
 from barograph.site.templating import unbroken
 
 
@@ -63,3 +63,18 @@ def test_coverage_is_never_rounded_up() -> None:
 
 def test_no_line_ends_between_a_number_and_its_unit() -> None:
     assert unbroken("95 % of 24 hours, 3 highs") == "95\u00a0% of 24\u00a0hours, 3 highs"
+
+
+@pytest.mark.parametrize("text", ["a", " a reason\n", "é — 語", "x" * 20])
+def test_a_line_is_taken_without_space_around_it(text: str) -> None:
+    assert one_line("why", text, 20) == text.strip()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " \t\n", "x" * 21, "two\nlines", "a\ttab", "\x1b[2J", "a\u2028b", "half \udcff", "a\0b"],
+)
+def test_anything_else_is_refused_by_name_and_not_repeated(text: str) -> None:
+    with pytest.raises(ValueError, match="'why' must be one line of 1 to 20 printable") as refused:
+        one_line("why", text, 20)
+    assert str(refused.value) == "'why' must be one line of 1 to 20 printable characters"

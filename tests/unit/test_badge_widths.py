@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from barograph.badges.svg import MEASURED, Badge, Style, drawn_width, render, text_width
+from barograph.badges.svg import MEASURED, Badge, Style, render, text_width
 from barograph.markets.regime import LABELS
 from support.node import LOCKED, SCRIPTS, run_script
 
@@ -86,14 +86,6 @@ def test_hundreds_of_badges_have_the_size_and_text_positions_of_shields() -> Non
     assert [geometry(render(each)) for each in badges] == [geometry(svg) for svg in theirs(badges)]
 
 
-def test_random_texts_have_the_size_of_shields() -> None:
-    chance = random.Random(20)
-    texts = ["".join(chance.choices(ASCII, k=chance.randint(1, 60))) for _ in range(600)]
-    badges = [badge(*pair) for pair in zip(texts[::2], texts[1::2], strict=True)]
-
-    assert [geometry(render(each)) for each in badges] == [geometry(svg) for svg in theirs(badges)]
-
-
 @pytest.mark.parametrize(
     ("text", "width"), [("", 0.0), (" ", 3.87), ("m", 10.7), ("%", 11.84), ("漢", 11.0)]
 )
@@ -101,10 +93,6 @@ def test_a_width_is_that_of_verdana_and_one_em_for_what_is_not_known(
     text: str, width: float
 ) -> None:
     assert text_width(text) == width
-
-
-def test_a_drawn_width_is_a_whole_and_odd_number_of_pixels() -> None:
-    assert [drawn_width(text) for text in ("", "m", "mm", "MI", "w")] == [1, 11, 21, 13, 9]
 
 
 def test_the_npm_lock_pins_by_hash_and_names_no_host() -> None:

@@ -11,11 +11,6 @@ from barograph.briefs.documents import limit_from_query
 DEFAULT = 15
 
 
-def test_other_parameters_and_an_encoded_name_do_not_disturb() -> None:
-    assert limit_from_query(QueryParams(b"a=1&limit=3&b=%ff")) == 3
-    assert limit_from_query(QueryParams(b"%6Cimit=3")) == 3
-
-
 def test_a_long_row_of_zeros_that_is_no_number_is_not_tried_in_all_ways() -> None:
     # Trying all ways would take minutes.
     assert limit_from_query(QueryParams(b"limit=" + b"0" * 200_000 + b"x")) == DEFAULT

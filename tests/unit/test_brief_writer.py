@@ -44,13 +44,6 @@ def rules(briefs: list[Brief]) -> list[str]:
     return [brief.rule for brief in briefs]
 
 
-def test_a_brief_is_in_one_conclusion_and_after_it_is_stored_in_no_other() -> None:
-    writer = BriefWriter()
-
-    assert len(stored(writer, failing())) == 1
-    assert stored(writer, evidence(as_of=AT + 5_000)) == []
-
-
 def test_a_brief_that_could_not_be_stored_comes_along_unchanged_and_once() -> None:
     writer = BriefWriter()
     first = concluded(writer, failing())
@@ -140,8 +133,7 @@ def test_updates_end_two_days_after_the_first_text() -> None:
 
 
 @pytest.mark.outcome(
-    "A brief rule crashes",
-    "It is logged with its name. Every other rule still runs.",
+    "A brief rule crashes", "It is logged with its name. Every other rule still runs."
 )
 def test_a_rule_that_fails_is_logged_and_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
     # No exchange has such a price; a rule that divides by it stands for any that is wrong.

@@ -61,11 +61,6 @@ def test_a_holiday_on_a_weekend_is_kept_on_the_nearest_weekday_of_its_year(
     assert is_business_day(date.fromisoformat(holiday)) is is_open
 
 
-def test_a_long_weekend_is_skipped_whole() -> None:
-    assert next_business_day(date(2026, 7, 2)) == date(2026, 7, 6)
-    assert next_business_day(date(2026, 11, 25)) == date(2026, 11, 27)
-
-
 @given(days)
 def test_the_next_business_day_is_the_first_one_after(day: date) -> None:
     following = next_business_day(day)
@@ -83,10 +78,6 @@ def test_business_days_are_exactly_those_between_both_ends(first: date, length: 
     assert found == sorted(set(found))
     assert all(first <= day <= last and day.weekday() < 5 for day in found)
     assert sum(is_business_day(first + timedelta(days=n)) for n in range(length + 1)) == len(found)
-
-
-def test_nothing_lies_between_a_day_and_one_before_it() -> None:
-    assert list(business_days(date(2026, 11, 6), date(2026, 11, 5))) == []
 
 
 @pytest.mark.parametrize(("year", "closed"), [(2025, CLOSED_2025), (2026, CLOSED_2026)])

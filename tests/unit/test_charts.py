@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from itertools import combinations, pairwise
 from math import isfinite, sin
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -32,7 +33,7 @@ from barograph.site.charts.axes import Band, ChartEvent, drawable, time_marks, t
 from barograph.site.charts.columns import column_chart
 from barograph.site.charts.lines import PLOT, line_chart
 from barograph.site.charts.small import REGIME_BANDS, gauge
-from barograph.site.charts.svg import CHARACTER, Box, tenths, trace
+from barograph.site.charts.svg import CHARACTER, Box, trace
 from barograph.site.series_charts import liquidations_chart, measure_chart
 from barograph.site.static_files import packaged_files
 from support.clock import START
@@ -73,8 +74,10 @@ def liquidations(*pairs: tuple[float | None, float | None, float]) -> Liquidatio
     return LiquidationSeries(60, DAY, first + len(pairs) * DAY, columns)
 
 
-def draw(values: Sequence[float | None], bands: Sequence[Band] = ()) -> str:
-    return line_chart(series(values), prefix="c", name="Funding", unit="%", show=str, bands=bands)
+def draw(shown: Sequence[float | None] | Series, **fields: Any) -> str:
+    line = shown if isinstance(shown, Series) else series(shown)
+    usual = {"prefix": "c", "name": "Funding", "unit": "%", "show": str}
+    return line_chart(line, **{**usual, **fields})
 
 
 def parsed(drawn: str) -> ET.Element:
@@ -135,7 +138,7 @@ def expect_sound(drawn: str) -> ET.Element:
 def test_any_values_give_a_sound_line_chart(
     values: list[float | None], bands: Sequence[Band]
 ) -> None:
-    root = expect_sound(draw(values, bands))
+    root = expect_sound(draw(values, bands=bands))
     known = [value for value in values if drawable(value) is not None]
     assert len(of_class(root, "line")) == (1 if known else 0)
     assert ("no data recorded" in texts(root, "axis")) == (not known)
@@ -225,23 +228,12 @@ def test_labels_of_a_chart_never_touch(values: list[float | None], minute: int, 
     time = timeline(days, now, marks)
     assert 2 <= len(time_marks(time.start, time.end)) <= 5
     for bands in ((), REGIME_BANDS):
-        expect_labels_apart(
-            line_chart(
-                shown,
-                prefix="c",
-                name="BTC",
-                unit="% of accounts",
-                show=str,
-                bands=bands,
-                time=time,
-            )
-        )
+        expect_labels_apart(draw(shown, unit="% of accounts", bands=bands, time=time))
     columns = liquidations(*((each, each, 100) for each in values))
     expect_labels_apart(column_chart(columns, prefix="c", name="Liquidations", time=time))
 
 
-@pytest.mark.parametrize("days", DAYS)
-@given(st.integers(0, 60 * 24))
+@given(st.sampled_from(DAYS), st.integers(0, 60 * 24))
 def test_the_charts_of_a_page_have_the_same_plot_and_the_same_instants(
     days: int, minute: int
 ) -> None:
@@ -314,28 +306,18 @@ def test_an_image_uses_only_colours_that_the_stylesheet_has_in_light_and_dark() 
     assert "http" not in drawn.replace("http://www.w3.org/2000/svg", "")
 
 
-@pytest.mark.parametrize("days", DAYS)
-@pytest.mark.parametrize("minute", range(0, 24 * 60, 97))
-def test_labels_of_instants_never_touch(days: int, minute: int) -> None:
-    step = STEPS[days]
-    end = (START + minute * MINUTE) // step * step
-    marks = time_marks(end - days * DAY, end)
-    assert 2 <= len(marks) <= 5
-    for (at, label), (after, later) in pairwise(marks):
-        apart = (after - at) / (days * DAY) * PLOT.width
-        assert apart > (len(label) + len(later)) / 2 * CHARACTER + 2
-
-
 def test_a_day_is_marked_by_its_hours_and_the_date_at_midnight() -> None:
     labels = [label for _, label in time_marks(START - DAY, START)]
     assert labels == ["6 Nov", "06:00", "12:00", "18:00"]
 
 
-def test_the_line_is_left_open_where_nothing_was_recorded() -> None:
-    root = parsed(draw([1.0, 2.0, None, None, 3.0, 4.0, None, 5.0]))
+def test_the_line_is_open_where_nothing_was_recorded_and_its_dot_is_the_last_point() -> None:
+    root = parsed(draw([1.0, 2.0, None, None, 3.0, 4.0, None, 5.0, None]))
     steps = of_class(root, "line")[0].attrib["d"]
     assert steps.count("M") + steps.count("m") == 3
     assert steps.endswith("h0")  # the last point stands alone
+    dot, last = of_class(root, "last")[0], list(places(steps))[-1]
+    assert (float(dot.attrib["cx"]), float(dot.attrib["cy"])) == pytest.approx(last, abs=0.05)
     assert of_class(root, "gap")
     whole = parsed(draw([1.0, 2.0, 3.0]))
     assert not of_class(whole, "gap")
@@ -343,7 +325,7 @@ def test_the_line_is_left_open_where_nothing_was_recorded() -> None:
 
 
 def test_values_from_the_exchanges_history_are_dashed_up_to_the_first_measured_one() -> None:
-    root = expect_sound(line_chart(backfilled(range(4)), prefix="c", name="x", unit="%", show=str))
+    root = expect_sound(draw(backfilled(range(4))))
     measured, dashed = of_class(root, "line")
     legend, line = 2, 5
     assert len(list(places(measured.attrib["d"]))) == 2
@@ -376,13 +358,6 @@ def test_a_caption_says_which_values_come_from_the_exchanges_history(
         assert said == ("" if values is None else f"Dashed: {values.format(source)}")
 
 
-def test_the_dot_stands_at_the_last_known_point() -> None:
-    root = parsed(draw([1.0, 3.0, 2.0, None]))
-    dot = of_class(root, "last")[0]
-    last = list(places(of_class(root, "line")[0].attrib["d"]))[-1]
-    assert (float(dot.attrib["cx"]), float(dot.attrib["cy"])) == pytest.approx(last, abs=0.05)
-
-
 @given(st.lists(st.tuples(st.floats(0, 320), st.floats(0, 174)) | st.none(), max_size=400))
 def test_a_trace_comes_by_every_point_without_drift(
     points: list[tuple[float, float] | None],
@@ -395,38 +370,21 @@ def test_a_trace_comes_by_every_point_without_drift(
         assert place == pytest.approx(point, abs=0.0501)
 
 
-def test_tenths_are_written_as_shortly_as_they_can_be() -> None:
-    assert [tenths(each) for each in (0, 5, -5, 10, -13, 1230)] == [
-        *("0", ".5", "-.5", "1", "-1.3", "123")
-    ]
-
-
 def test_a_chart_of_360_points_has_about_5_kilobytes() -> None:
     wild = [(-1.0) ** each * 9e9 for each in range(361)]
     calm = [5e9 + 1e8 * sin(each / 9) for each in range(361)]
     torn = [None if each % 15 < 5 else value for each, value in enumerate(wild)]
+    data_url = "/api/v1/series/open-interest?venue=bybit&symbol=BTC&from=2026-09-07"
+    data_url += "&interval=4h&limit=3000"
     for values, count in ((wild, 0), (calm, 300), (torn, 0), (wild, 180)):
-        drawn = line_chart(
-            backfilled(range(count), series(values, 4 * HOUR)),
-            prefix="interest",
-            name="BTC open interest",
-            unit="USD",
-            show=str,
-            data_url="/api/v1/series/open-interest?venue=bybit&symbol=BTC&from=2026-09-07"
-            "&interval=4h&limit=3000",
-        )
+        shown = backfilled(range(count), series(values, 4 * HOUR))
+        drawn = draw(shown, prefix="interest", name="BTC open interest", data_url=data_url)
         assert len(drawn.encode()) <= 5_100
 
 
 def test_the_description_tells_what_the_line_shows() -> None:
-    drawn = line_chart(
-        series([0.01, None, -0.02, 0.03, 0.0]),
-        prefix="f",
-        name="BTC funding",
-        unit="% per 8 h",
-        show="{:+.4f}".format,
-    )
-    root = parsed(drawn)
+    values = [0.01, None, -0.02, 0.03, 0.0]
+    root = parsed(draw(values, name="BTC funding", unit="% per 8 h", show="{:+.4f}".format))
     assert root.attrib["role"] == "img"
     named = [root.find(f".//*[@id='{each}']") for each in root.attrib["aria-labelledby"].split()]
     title, description = (each.text for each in named if each is not None)
@@ -440,10 +398,7 @@ def test_the_description_tells_what_the_line_shows() -> None:
 
 def test_a_script_is_told_where_the_values_are() -> None:
     shown = series([1.0, 2.0, 3.0])
-    drawn = line_chart(
-        shown, prefix="p", name="BTC", unit="USDT", show=str, data_url="/data/x.json?a=1&b=2"
-    )
-    root = parsed(drawn)
+    root = parsed(draw(shown, unit="USDT", data_url="/data/x.json?a=1&b=2"))
     told = {name.removeprefix("data-"): value for name, value in root.attrib.items()}
     assert told["series"] == "/data/x.json?a=1&b=2"
     assert told["time"] == f"{shown.points[0].at} {shown.points[-1].at}"
@@ -494,18 +449,16 @@ def test_the_script_abbreviates_amounts_and_no_prices_in_usd(
 
 def test_a_chart_without_data_to_fetch_promises_none() -> None:
     assert "data-" not in draw([1.0, 2.0])
-    assert "data-" not in line_chart(
-        series([None]), prefix="e", name="BTC", unit="USDT", show=str, data_url="/data/x.json"
-    )
+    assert "data-" not in draw([None], data_url="/data/x.json")
 
 
 def test_bands_are_shown_as_far_as_the_scale_goes_and_the_line_is_not_written_over() -> None:
-    root = parsed(draw([0.01] * 24, REGIME_BANDS))
+    root = parsed(draw([0.01] * 24, bands=REGIME_BANDS))
     assert texts(root, "band-name") == ["neutral"]
     assert [each.attrib["class"] for each in of_class(root, "band")] == ["band band-neutral"]
-    root = parsed(draw([-0.06, *[0.06] * 23], REGIME_BANDS))
+    root = parsed(draw([-0.06, *[0.06] * 23], bands=REGIME_BANDS))
     assert len(of_class(root, "band")) == 5
-    root = parsed(draw([-2.0, 2.0], REGIME_BANDS))  # without room for every name
+    root = parsed(draw([-2.0, 2.0], bands=REGIME_BANDS))  # without room for every name
     assert set(texts(root, "band-name")) <= {"short-crowded", "long-crowded"}
 
 
@@ -547,7 +500,7 @@ def test_a_column_that_is_not_over_is_not_told_as_one_that_was_hardly_watched() 
     assert of_class(root, "partial")[0].attrib["d"].count("M") == 2
 
 
-def test_the_marker_of_a_gauge_follows_the_rate_and_stops_at_the_ends() -> None:
+def test_a_gauge_follows_the_rate_to_its_ends_and_an_unknown_rate_is_not_zero() -> None:
     def marker(rate_pct: float) -> float:
         root = parsed(gauge("neutral", rate_pct, prefix="g"))
         return next(places(of_class(root, "marker")[0].attrib["d"]))[0]
@@ -555,17 +508,14 @@ def test_the_marker_of_a_gauge_follows_the_rate_and_stops_at_the_ends() -> None:
     assert marker(-9.0) < marker(-0.02) < marker(0.01) < marker(0.02) < marker(9.0)
     assert marker(9.0) == marker(0.05)
     assert texts(parsed(gauge("long-crowded", 9.0, prefix="g")), "value") == ["+9.0000 % per 8 h"]
-
-
-def test_an_unknown_rate_is_not_drawn_as_zero() -> None:
-    root = parsed(gauge("unknown", None, prefix="g"))
-    assert texts(root, "value") == ["unknown"]
-    assert "unknown" in (root.findtext("desc") or "")
+    unknown = parsed(gauge("unknown", None, prefix="g"))
+    assert texts(unknown, "value") == ["unknown"]
+    assert "unknown" in (unknown.findtext("desc") or "")
 
 
 def test_texts_from_elsewhere_stay_text() -> None:
     shown = series([1.0, 2.0])._replace(contract=HOSTILE)
-    drawn = line_chart(shown, prefix="x", name=HOSTILE, unit=HOSTILE, show=str, data_url=HOSTILE)
+    drawn = draw(shown, name=HOSTILE, unit=HOSTILE, data_url=HOSTILE)
     root = expect_sound(drawn)
     assert root.findtext("title") == HOSTILE.replace("\0", " ").replace("\ufffe", " ")
     assert "<script" not in drawn
@@ -573,4 +523,4 @@ def test_texts_from_elsewhere_stay_text() -> None:
 
 def test_a_prefix_that_is_no_name_is_refused() -> None:
     with pytest.raises(ValueError, match="letters, digits and hyphens"):
-        line_chart(series([1.0]), prefix='a" onload="', name="x", unit="y", show=str)
+        draw([1.0], prefix='a" onload="')

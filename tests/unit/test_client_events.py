@@ -1,6 +1,5 @@
 """How the client follows the log of events over connections that break."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
@@ -159,20 +158,20 @@ def test_what_will_not_pass_is_an_error(
         ids(Reader(way, Script(reply())), 1, after=0)
 
 
-def test_a_closed_client_follows_no_more() -> None:
-    async def ids_after_close() -> list[int]:
-        async with AsyncBarograph(BASE_URL, transport=Script(stream(1, error=BROKEN))) as client:
-            found = client.follow(after=0)
-            await anext(found)
-            await client.close()
-            return [each.id async for each in found]
+async def test_a_closed_client_follows_no_more() -> None:
+    async with AsyncBarograph(BASE_URL, transport=Script(stream(1, error=BROKEN))) as client:
+        events = client.follow(after=0)
+        await anext(events)
+        await client.close()
+        assert [event async for event in events] == []
 
-    assert asyncio.run(ids_after_close()) == []
+
+def test_a_closed_blocking_client_follows_no_more() -> None:
     with Barograph(BASE_URL, transport=Script(stream(1, error=BROKEN))) as client:
-        found = client.follow(after=0)
-        next(found)
+        events = client.follow(after=0)
+        next(events)
         client.close()
-        assert list(found) == []
+        assert list(events) == []
 
 
 def test_a_loop_that_is_left_closes_its_stream() -> None:

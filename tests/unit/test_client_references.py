@@ -27,14 +27,6 @@ def test_without_a_file_nothing_is_kept(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_was_written_is_read_again(tmp_path: Path) -> None:
-    file = tmp_path / "references.json"
-    ReferenceFile(file).write({"rates-desk": FIRST})
-    ReferenceFile(str(file)).write({"rates-desk": SECOND})
-    assert ReferenceFile(file).read() == {"rates-desk": SECOND}
-    assert shown(tmp_path) == [file]
-
-
 def test_the_file_is_what_the_page_s_program_keeps(tmp_path: Path) -> None:
     file = tmp_path / "references.json"
     ReferenceFile(file).write({"rates-desk": FIRST})
@@ -87,12 +79,17 @@ def test_a_write_that_fails_leaves_what_was_kept(tmp_path: Path) -> None:
     assert shown(tmp_path) == [file]
 
 
-def test_kinds_that_did_not_change_are_as_another_subscriber_left_them(tmp_path: Path) -> None:
-    one, other = (ReferenceFile(tmp_path / "references.json") for _ in range(2))
-    one.write({"rates-desk": FIRST})
-    other.write({"funding-regime-stance": FIRST})
-    one.write({"rates-desk": SECOND})
-    assert other.read() == {"rates-desk": SECOND, "funding-regime-stance": FIRST}
+def test_what_was_dropped_or_failed_lets_the_next_writer_in(tmp_path: Path) -> None:
+    file = tmp_path / "references.json"
+    store = ReferenceFile(file)
+    store.prepare({"rates-desk": FIRST}).drop()
+    file.write_text("mine")
+    with pytest.raises(ReferencesUnusable):
+        store.write({"rates-desk": FIRST})
+    file.unlink()
+    store.write({"rates-desk": SECOND})
+    assert store.read() == {"rates-desk": SECOND}
+    assert shown(tmp_path) == [file]
 
 
 def test_a_writer_waits_until_the_one_before_it_is_done(tmp_path: Path) -> None:
@@ -103,23 +100,6 @@ def test_a_writer_waits_until_the_one_before_it_is_done(tmp_path: Path) -> None:
     first.take_place()
     second.join(30)
     assert store.read() == {"rates-desk": FIRST, "funding-regime-stance": FIRST}
-
-
-def test_what_was_dropped_lets_the_next_writer_in(tmp_path: Path) -> None:
-    store = ReferenceFile(tmp_path / "references.json")
-    store.prepare({"rates-desk": FIRST}).drop()
-    store.write({"rates-desk": SECOND})
-    assert store.read() == {"rates-desk": SECOND}
-
-
-def test_a_file_with_something_else_lets_the_next_writer_in(tmp_path: Path) -> None:
-    file = tmp_path / "references.json"
-    file.write_text("mine")
-    with pytest.raises(ReferencesUnusable):
-        ReferenceFile(file).write({"rates-desk": FIRST})
-    file.unlink()
-    ReferenceFile(file).write({"rates-desk": FIRST})
-    assert shown(tmp_path) == [file]
 
 
 WRITER = """

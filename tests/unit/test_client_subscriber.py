@@ -15,7 +15,7 @@ from barograph_client import AsyncBarograph, AsyncSubscriber, Barograph, Referen
 from barograph_client.errors import PaymentRequired, ReferencesUnusable, Refused
 from barograph_client.records import Reference
 from barograph_client.references import PreparedFile
-from barograph_client.subscriber import Compared, Kept, Later, NotComparable, Skipped, Stopped
+from barograph_client.subscriber import Compared, Kept, Later, Skipped, Stopped
 
 BASE = "https://barograph.example"
 RATES, FUNDING = "rates-desk", "funding-regime-stance"
@@ -105,38 +105,26 @@ def refusal(status: int, code: str = "code", **headers: str) -> httpx2.Response:
     return httpx2.Response(status, json={"error": code, "message": "a sentence"}, headers=headers)
 
 
-@pytest.fixture
-def service() -> HandService:
-    return HandService()
+class Follower:
+    """A subscriber of a service made by hand, with its file."""
+
+    def __init__(self, folder: Path) -> None:
+        self.service = HandService()
+        self.store = ReferenceFile(folder / "references.json")
+        self.subscriber = self.subscribe()
+
+    def subscribe(self, *kinds: str) -> Subscriber:
+        client = Barograph(BASE, bearer="token", transport=self.service)
+        return Subscriber(client, self.store, kinds) if kinds else Subscriber(client, self.store)
+
+    def look(self, *tape: dict[str, Any]) -> tuple[Any, ...]:
+        self.service.tape = list(tape)
+        return self.subscriber.look()
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> ReferenceFile:
-    return ReferenceFile(tmp_path / "references.json")
-
-
-@pytest.fixture
-def subscriber(service: HandService, store: ReferenceFile) -> Subscriber:
-    return Subscriber(Barograph(BASE, bearer="token", transport=service), store)
-
-
-def look(subscriber: Subscriber, service: HandService, *tape: dict[str, Any]) -> tuple[Any, ...]:
-    service.tape = list(tape)
-    return subscriber.look()
-
-
-def test_the_first_look_keeps_and_the_next_ones_compare_each_new_version_once(
-    service: HandService, store: ReferenceFile, subscriber: Subscriber
-) -> None:
-    assert look(subscriber, service, entry(RATES, 1)) == (Kept(RATES, reference(RATES, 1)),)
-    assert look(subscriber, service, entry(RATES, 1)) == ()
-    (compared,) = look(subscriber, service, entry(RATES, 2))
-    assert isinstance(compared, Compared)
-    assert (compared.comparison.before.revision, compared.comparison.after.revision) == (1, 2)
-    assert look(subscriber, service, entry(RATES, 2)) == ()
-    assert store.read() == {RATES: reference(RATES, 2)}
-    assert len(service.pairs) == 1
-    assert [each.revision for each in subscriber.tape] == [2]
+def follower(tmp_path: Path) -> Follower:
+    return Follower(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -149,29 +137,16 @@ def test_the_first_look_keeps_and_the_next_ones_compare_each_new_version_once(
     ],
 )
 def test_what_is_not_on_record_is_skipped_and_no_digest_is_made_up(
-    service: HandService, store: ReferenceFile, subscriber: Subscriber, changes: dict[str, Any]
+    follower: Follower, changes: dict[str, Any]
 ) -> None:
-    look(subscriber, service, entry(RATES, 1))
-    skipped = look(subscriber, service, entry(RATES, 2, **changes))
+    follower.look(entry(RATES, 1))
+    skipped = follower.look(entry(RATES, 2, **changes))
     assert skipped == (Skipped(RATES, "rates-desk:leg", 2),)
-    assert store.read() == {RATES: reference(RATES, 1)}
-    assert service.pairs == []
-    look(subscriber, service, entry(RATES, 3))
-    assert [(pair["before_revision"], pair["after_revision"]) for pair in service.pairs] == [
-        ("1", "3")
-    ]
-
-
-def test_no_pair_goes_on_from_the_new_version_and_asks_for_no_other(
-    service: HandService, store: ReferenceFile, subscriber: Subscriber
-) -> None:
-    look(subscriber, service, entry(RATES, 1))
-    service.comparison_fails[RATES] = refusal(404, "comparison_reference_unavailable")
-    found = look(subscriber, service, entry(RATES, 4))
-    assert found == (NotComparable(RATES, reference(RATES, 1), reference(RATES, 4)),)
-    assert store.read() == {RATES: reference(RATES, 4)}
-    assert len(service.pairs) == 1
-    assert look(subscriber, service, entry(RATES, 4)) == ()
+    assert follower.store.read() == {RATES: reference(RATES, 1)}
+    assert follower.service.pairs == []
+    follower.look(entry(RATES, 3))
+    (pair,) = follower.service.pairs
+    assert (pair["before_revision"], pair["after_revision"]) == ("1", "3")
 
 
 @pytest.mark.parametrize(
@@ -187,128 +162,99 @@ def test_no_pair_goes_on_from_the_new_version_and_asks_for_no_other(
     ],
 )
 def test_what_cannot_be_told_now_is_asked_again_later_with_the_same_reference(
-    service: HandService,
-    store: ReferenceFile,
-    subscriber: Subscriber,
-    failure: httpx2.Response | httpx2.RequestError,
-    retry_after: float | None,
+    follower: Follower, failure: httpx2.Response | httpx2.RequestError, retry_after: float | None
 ) -> None:
-    look(subscriber, service, entry(RATES, 1), entry(FUNDING, 1))
-    service.comparison_fails[RATES] = failure
-    later, compared = look(subscriber, service, entry(RATES, 2), entry(FUNDING, 2))
+    follower.look(entry(RATES, 1), entry(FUNDING, 1))
+    follower.service.comparison_fails[RATES] = failure
+    later, compared = follower.look(entry(RATES, 2), entry(FUNDING, 2))
     assert isinstance(later, Later)
     assert (later.kind, later.retry_after) == (RATES, retry_after)
     assert "secret" not in later.message
     assert isinstance(compared, Compared)
-    assert store.read() == {RATES: reference(RATES, 1), FUNDING: reference(FUNDING, 2)}
-    service.comparison_fails.clear()
-    (found,) = look(subscriber, service, entry(RATES, 2), entry(FUNDING, 2))
-    assert isinstance(found, Compared)
-    assert found.comparison.before == reference(RATES, 1)
-
-
-def test_a_feed_that_cannot_be_read_changes_nothing(
-    service: HandService, store: ReferenceFile, subscriber: Subscriber
-) -> None:
-    look(subscriber, service, entry(RATES, 1))
-    service.feed_fails = refusal(503, "feed_unavailable")
-    assert look(subscriber, service) == (Later("a sentence", status=503),)
-    assert store.read() == {RATES: reference(RATES, 1)}
-    assert service.asked == 2
+    assert follower.store.read() == {RATES: reference(RATES, 1), FUNDING: reference(FUNDING, 2)}
+    follower.service.comparison_fails.clear()
+    (again,) = follower.look(entry(RATES, 2), entry(FUNDING, 2))
+    assert isinstance(again, Compared)
+    assert again.comparison.before == reference(RATES, 1)
 
 
 @pytest.mark.parametrize(
     ("status", "code"), [(400, "why"), (401, "why"), (402, "why"), (404, "not_found")]
 )
 def test_a_credential_that_is_refused_ends_it_for_good(
-    service: HandService, subscriber: Subscriber, status: int, code: str
+    follower: Follower, status: int, code: str
 ) -> None:
-    service.feed_fails = refusal(status, code)
-    assert look(subscriber, service) == (Stopped(status, code, "a sentence"),)
+    follower.service.feed_fails = refusal(status, code)
+    assert follower.look() == (Stopped(status, code, "a sentence"),)
     for _ in range(2):
         with pytest.raises(Refused, match="a sentence"):
-            subscriber.look()
-    assert service.asked == 1
+            follower.look()
+    assert follower.service.asked == 1
 
 
 @pytest.mark.parametrize("status", [403, 404, 405, 408])
-def test_refusal_by_an_intermediary_is_temporary(
-    service: HandService, subscriber: Subscriber, status: int
-) -> None:
-    service.feed_fails = refusal(status, "")
-    assert look(subscriber, service) == (Later("a sentence", status=status),)
-    assert look(subscriber, service) == (Later("a sentence", status=status),)
-    assert service.asked == 2
+def test_refusal_by_an_intermediary_is_temporary(follower: Follower, status: int) -> None:
+    follower.service.feed_fails = refusal(status, "")
+    assert [follower.look() for _ in range(2)] == [(Later("a sentence", status=status),)] * 2
+    assert follower.service.asked == 2
 
 
-def test_what_was_found_before_it_ended_is_told_and_kept(
-    service: HandService, store: ReferenceFile, subscriber: Subscriber
-) -> None:
-    tape = [entry(kind, 1) for kind in ("btc-etf-stance", RATES, FUNDING)]
-    look(subscriber, service, *tape)
-    service.comparison_fails[RATES] = httpx2.Response(402, json={"x402Version": 2, "error": "Feed"})
-    newer = [entry(kind, 2) for kind in ("btc-etf-stance", RATES, FUNDING)]
-    compared, stopped = look(subscriber, service, *newer)
+def test_what_was_found_before_it_ended_is_told_and_kept(follower: Follower) -> None:
+    kinds = ("btc-etf-stance", RATES, FUNDING)
+    follower.look(*(entry(kind, 1) for kind in kinds))
+    payment = httpx2.Response(402, json={"x402Version": 2, "error": "Feed"})
+    follower.service.comparison_fails[RATES] = payment
+    compared, stopped = follower.look(*(entry(kind, 2) for kind in kinds))
     assert isinstance(compared, Compared)
     assert stopped == Stopped(402, "", "Feed")
-    assert [kept.revision for kept in store.read().values()] == [2, 1, 1]
-    assert [pair["kind"] for pair in service.pairs] == ["btc-etf-stance", RATES]
+    assert [kept.revision for kept in follower.store.read().values()] == [2, 1, 1]
+    assert [pair["kind"] for pair in follower.service.pairs] == ["btc-etf-stance", RATES]
     with pytest.raises(PaymentRequired):
-        subscriber.look()
+        follower.look()
 
 
-def test_a_comparison_of_other_versions_is_not_believed(
-    service: HandService, store: ReferenceFile, subscriber: Subscriber
-) -> None:
-    look(subscriber, service, entry(RATES, 1))
+def test_a_comparison_of_other_versions_is_not_believed(follower: Follower) -> None:
+    follower.look(entry(RATES, 1))
     other = {"leg_id": "x", "revision": 7, "history_digest": "0" * 64, "issued_at": "2026"}
-    service.changes = {"before": other}
-    (later,) = look(subscriber, service, entry(RATES, 2))
+    follower.service.changes = {"before": other}
+    (later,) = follower.look(entry(RATES, 2))
     assert isinstance(later, Later)
-    assert store.read() == {RATES: reference(RATES, 1)}
+    assert follower.store.read() == {RATES: reference(RATES, 1)}
 
 
-def test_only_the_chosen_kinds_are_followed_and_the_others_stay(
-    service: HandService, store: ReferenceFile, subscriber: Subscriber
-) -> None:
-    look(subscriber, service, entry(RATES, 1), entry(FUNDING, 1))
-    client = Barograph(BASE, bearer="token", transport=service)
-    one = Subscriber(client, store, [FUNDING])
-    (found,) = look(one, service, entry(RATES, 2), entry(FUNDING, 2))
-    assert isinstance(found, Compared)
-    assert [each.kind for each in one.tape] == [FUNDING]
-    assert store.read() == {RATES: reference(RATES, 1), FUNDING: reference(FUNDING, 2)}
+def test_only_the_chosen_kinds_are_followed_and_the_others_stay(follower: Follower) -> None:
+    follower.look(entry(RATES, 1), entry(FUNDING, 1))
+    follower.subscriber = follower.subscribe(FUNDING)
+    (compared,) = follower.look(entry(RATES, 2), entry(FUNDING, 2))
+    assert isinstance(compared, Compared)
+    assert [stance.kind for stance in follower.subscriber.tape] == [FUNDING]
+    assert follower.store.read() == {RATES: reference(RATES, 1), FUNDING: reference(FUNDING, 2)}
 
 
-def test_what_another_subscriber_kept_meanwhile_stays(
-    service: HandService, store: ReferenceFile, subscriber: Subscriber
-) -> None:
-    look(subscriber, service, entry(RATES, 1))
-    service.meanwhile = lambda: store.write({FUNDING: reference(FUNDING, 1)})
-    look(subscriber, service, entry(RATES, 2))
-    assert store.read() == {RATES: reference(RATES, 2), FUNDING: reference(FUNDING, 1)}
+def test_what_another_subscriber_kept_meanwhile_stays(follower: Follower) -> None:
+    follower.look(entry(RATES, 1))
+    other = {FUNDING: reference(FUNDING, 1)}
+    follower.service.meanwhile = lambda: follower.store.write(other)
+    follower.look(entry(RATES, 2))
+    assert follower.store.read() == {RATES: reference(RATES, 2), **other}
 
 
-def test_what_could_not_be_kept_is_found_again(
-    service: HandService, store: ReferenceFile, subscriber: Subscriber
-) -> None:
-    look(subscriber, service, entry(RATES, 1))
-    folder = store.path.parent
-    store.path = folder / "absent" / "references.json"
+def test_what_could_not_be_kept_is_found_again(follower: Follower) -> None:
+    follower.look(entry(RATES, 1))
+    usual = follower.store.path
+    follower.store.path = usual.parent / "absent" / "references.json"
     with pytest.raises(ReferencesUnusable):
-        look(subscriber, service, entry(RATES, 2))
-    store.path = folder / "references.json"
-    (again,) = look(subscriber, service, entry(RATES, 2))
+        follower.look(entry(RATES, 2))
+    follower.store.path = usual
+    (again,) = follower.look(entry(RATES, 2))
     assert isinstance(again, Compared)
 
 
-def test_the_links_of_the_tape_lead_the_token_nowhere(
-    service: HandService, subscriber: Subscriber
-) -> None:
-    look(subscriber, service, entry(RATES, 1))
-    look(subscriber, service, entry(RATES, 2))
-    assert service.asked == 3
-    assert service.hosts == {"barograph.example"}
+def test_the_links_of_the_tape_lead_the_token_nowhere(follower: Follower) -> None:
+    follower.look(entry(RATES, 1))
+    follower.look(entry(RATES, 2))
+    assert follower.service.asked == 3
+    assert follower.service.hosts == {"barograph.example"}
 
 
 class SlowFile(ReferenceFile):
@@ -338,63 +284,44 @@ def shown(folder: Path) -> list[Path]:
     return sorted(each for each in folder.iterdir() if each.suffix != ".lock")
 
 
-def subscribed(service: HandService, store: ReferenceFile) -> AsyncSubscriber:
+def subscribed(store: ReferenceFile) -> AsyncSubscriber:
+    service = HandService()
+    service.tape = [entry(RATES, 1)]
     return AsyncSubscriber(AsyncBarograph(BASE, bearer="token", transport=service), store)
 
 
-def test_without_blocking_the_file_is_read_and_written_in_other_threads(
-    service: HandService, tmp_path: Path
+async def test_while_the_file_is_read_and_written_in_other_threads_other_work_goes_on(
+    tmp_path: Path,
 ) -> None:
     store = SlowFile(tmp_path / "references.json")
-    service.tape = [entry(RATES, 1)]
-    assert asyncio.run(subscribed(service, store).look()) == (Kept(RATES, reference(RATES, 1)),)
+    store.may_go_on.clear()
+    looking = asyncio.create_task(subscribed(store).look())
+    await asyncio.to_thread(store.is_written.wait, 30)
+    assert not store.path.exists()
+    store.may_go_on.set()
+    assert await looking == (Kept(RATES, reference(RATES, 1)),)
     assert len(store.threads) == 3  # read, write, and read again under its lock
     assert threading.get_ident() not in store.threads
     assert store.read() == {RATES: reference(RATES, 1)}
-
-
-def test_while_the_file_is_written_other_work_goes_on(service: HandService, tmp_path: Path) -> None:
-    store = SlowFile(tmp_path / "references.json")
-    service.tape = [entry(RATES, 1)]
-    store.may_go_on.clear()
-
-    async def other_work() -> None:
-        await asyncio.to_thread(store.is_written.wait, 30)
-        assert not store.path.exists()
-        store.may_go_on.set()
-
-    async def both() -> Any:
-        return (await asyncio.gather(subscribed(service, store).look(), other_work()))[0]
-
-    assert asyncio.run(both()) == (Kept(RATES, reference(RATES, 1)),)
     assert shown(tmp_path) == [store.path]
 
 
-def test_a_look_that_is_cut_off_while_it_writes_keeps_nothing_and_is_repeated(
-    service: HandService, tmp_path: Path
+async def test_a_look_that_is_cut_off_while_it_writes_keeps_nothing_and_is_repeated(
+    tmp_path: Path,
 ) -> None:
     store = SlowFile(tmp_path / "references.json")
-    service.tape = [entry(RATES, 1)]
     store.may_go_on.clear()
-
-    async def cut_off() -> None:
-        looking = asyncio.create_task(subscribed(service, store).look())
-        await asyncio.to_thread(store.is_written.wait, 30)
-        looking.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await looking
-        store.may_go_on.set()
-
-    asyncio.run(cut_off())
-    assert shown(tmp_path) == []
-    assert asyncio.run(subscribed(service, store).look()) == (Kept(RATES, reference(RATES, 1)),)
+    looking = asyncio.create_task(subscribed(store).look())
+    await asyncio.to_thread(store.is_written.wait, 30)
+    looking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await looking
+    store.may_go_on.set()
+    assert await subscribed(store).look() == (Kept(RATES, reference(RATES, 1)),)
     assert shown(tmp_path) == [store.path]
 
 
-def test_without_blocking_a_file_that_cannot_be_written_is_said(
-    service: HandService, tmp_path: Path
-) -> None:
-    service.tape = [entry(RATES, 1)]
+async def test_without_blocking_a_file_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     store = ReferenceFile(tmp_path / "absent" / "references.json")
     with pytest.raises(ReferencesUnusable, match="can't be written"):
-        asyncio.run(subscribed(service, store).look())
+        await subscribed(store).look()

@@ -3,7 +3,7 @@
 import asyncio
 import heapq
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
@@ -115,8 +115,8 @@ class ScriptedExchange:
         self._clock.pass_seconds(self._seconds)
         if self._failure is not None:
             raise self._failure
-        found = self.frozen or reading(self._clock(), self._contracts)
-        return msgspec.structs.replace(found, refused=self.refused, venue=self.venue.name)
+        now = self.frozen or reading(self._clock(), self._contracts)
+        return msgspec.structs.replace(now, refused=self.refused, venue=self.venue.name)
 
     async def keep_up(self) -> None:
         await asyncio.Event().wait()
@@ -258,9 +258,12 @@ class World:
     async def versions(self) -> dict[str, int]:
         return await self.database.read(read_versions)
 
-    async def published(self, feed: Feed[R]) -> R | None:
-        found = await self.database.read(lambda tx: read_payload(tx, feed.name))
-        return None if found is None else feed.decode(found[1])
+    async def published(self, feed: Feed[R]) -> R:
+        snapshot = await self.database.read(lambda tx: read_payload(tx, feed.name))
+        assert snapshot is not None
+        published = feed.decode(snapshot[1])
+        assert published is not None
+        return published
 
     async def fetch(self, sql: str) -> list[Row]:
         return await self.database.read(lambda tx: tx.fetch(sql))
@@ -279,459 +282,371 @@ class ScriptedServer:
         self.taken.append(mail.subject)
 
 
-Scenario = Callable[[World], Awaitable[None]]
-Play = Callable[..., None]
+@pytest.fixture
+def runner() -> Iterator[asyncio.Runner]:
+    with asyncio.Runner() as runner:
+        yield runner
 
 
 @pytest.fixture
-def play(tmp_path: Path) -> Play:
-    """Plays a scenario in a new world: `play(scenario, poll_seconds=1)`."""
-
-    def run(scenario: Scenario, **settings: Any) -> None:
-        async def whole() -> None:
-            world = World(tmp_path, **settings)
-            await upgrade(world.database, packaged_migrations(), world.clock)
-            try:
-                await scenario(world)
-            finally:
-                await world.stop()
-
-        asyncio.run(whole())
-
-    return run
+def world(
+    tmp_path: Path, runner: asyncio.Runner, request: pytest.FixtureRequest
+) -> Iterator[World]:
+    """A new world, with the settings that the test names."""
+    world = World(tmp_path, **getattr(request, "param", {}))
+    runner.run(upgrade(world.database, packaged_migrations(), world.clock))
+    yield world
+    runner.run(world.stop())
 
 
-def test_the_majors_are_sampled_before_anything_is_published(play: Play) -> None:
-    async def scenario(world: World) -> None:
-        other = msgspec.structs.replace(MARKET[0], contract="BTC2USDT")
-        world.exchange.lists(other, *MARKET)  # a base that two contracts share is sampled once
-        await world.start()
+def settings(**values: Any) -> pytest.MarkDecorator:
+    """Run a test in a world with these settings."""
+    return pytest.mark.parametrize("world", [values], indirect=True, ids=["settings"])
 
-        assert world.exchange.calls == ["perpetuals", "BTCUSDT", "ETHUSDT", "SOLUSDT"]
-        assert await world.versions() == dict.fromkeys(JUDGED, 1)
-        shares = await world.published(LONG_ACCOUNTS)
-        assert shares is not None
-        assert sorted(shares.shares) == ["BTCUSDT", "ETHUSDT", "SOLUSDT"]
 
-    play(scenario)
+async def test_the_majors_are_sampled_before_anything_is_published(world: World) -> None:
+    other = msgspec.structs.replace(MARKET[0], contract="BTC2USDT")
+    world.exchange.lists(other, *MARKET)  # a base that two contracts share is sampled once
+    await world.start()
+
+    assert world.exchange.calls == ["perpetuals", "BTCUSDT", "ETHUSDT", "SOLUSDT"]
+    assert await world.versions() == dict.fromkeys(JUDGED, 1)
+    shares = await world.published(LONG_ACCOUNTS)
+    assert sorted(shares.shares) == ["BTCUSDT", "ETHUSDT", "SOLUSDT"]
 
 
 @pytest.mark.parametrize("error", [UnknownToUpstream("no ratio"), Throttled("slow down", 5.0)])
 @pytest.mark.outcome(
-    "The exchange returns no long-account shares",
-    "The market is published with `longAccountPct: null`.",
+    "A contract has no long-account share, or one past its freshness limit",
+    "`longAccountPct` is null. The other fields stay.",
 )
-def test_market_is_published_without_long_account_shares(play: Play, error: UpstreamError) -> None:
-    async def scenario(world: World) -> None:
-        world.exchange.has_no_shares(error)
-        sleepers, _ = await world.start()
-        await world.pass_seconds(20, sleepers)
+async def test_market_is_published_without_long_account_shares(
+    world: World, error: UpstreamError
+) -> None:
+    world.exchange.has_no_shares(error)
+    sleepers, _ = await world.start()
+    await world.pass_seconds(20, sleepers)
 
-        shares = await world.published(LONG_ACCOUNTS)
-        assert shares is not None
-        assert shares.shares == {}
-        assert await world.published(PERPETUALS) == reading(START + 20_000)
-
-    play(scenario)
+    shares = await world.published(LONG_ACCOUNTS)
+    assert shares.shares == {}
+    assert await world.published(PERPETUALS) == reading(START + 20_000)
 
 
-def test_every_poll_publishes_a_new_reading(play: Play) -> None:
-    async def scenario(world: World) -> None:
-        sleepers, _ = await world.start()
-        for polls in range(2, 6):
-            await world.pass_seconds(POLL, sleepers)
-            assert (await world.versions())["perpetuals"] == polls
-            assert await world.published(PERPETUALS) == reading(world.clock())
-
-    play(scenario)
+async def test_time_spent_on_a_reading_shortens_the_pause_after_it(world: World) -> None:
+    world.exchange.takes_seconds(3)
+    sleepers, _ = await world.start()
+    assert world.clock() == START + 3_000
+    await world.pass_seconds(2, sleepers)
+    assert world.exchange.calls.count("perpetuals") == 2
 
 
-def test_time_spent_on_a_reading_shortens_the_pause_after_it(play: Play) -> None:
-    async def scenario(world: World) -> None:
-        world.exchange.takes_seconds(3)
-        sleepers, _ = await world.start()
-        assert world.clock() == START + 3_000
-        await world.pass_seconds(2, sleepers)
-        assert world.exchange.calls.count("perpetuals") == 2
+@settings(share_seconds=1, poll_seconds=3)
+async def test_shares_are_sampled_one_after_the_other_with_the_majors_first(world: World) -> None:
+    world.exchange.lists(PEPE, NEW, SOL, ETH, BTC)
+    sleepers, _ = await world.start()
+    world.exchange.calls.clear()
+    await world.pass_seconds(6, sleepers)
 
-    play(scenario)
-
-
-def test_shares_are_sampled_one_after_the_other_with_the_majors_first(play: Play) -> None:
-    async def scenario(world: World) -> None:
-        world.exchange.lists(PEPE, NEW, SOL, ETH, BTC)
-        sleepers, _ = await world.start()
-        world.exchange.calls.clear()
-        await world.pass_seconds(6, sleepers)
-
-        sampled = [call for call in world.exchange.calls if call != "perpetuals"]
-        names = ["BTCUSDT", "ETHUSDT", "SOLUSDT", "1000PEPEUSDT", "NEWUSDT"]
-        assert sampled == [*names, "BTCUSDT"]
-
-    play(scenario, share_seconds=1, poll_seconds=3)
-
-
-def test_a_failing_exchange_is_published_as_health_and_nothing_else_changes(play: Play) -> None:
-    async def scenario(world: World) -> None:
-        sleepers, _ = await world.start()
-        before = await world.versions()
-        world.exchange.fails_with(Unreachable("no answer"))
-        await world.pass_seconds(3 * POLL, sleepers)
-
-        after = await world.versions()
-        for feed in ("perpetuals", "long-accounts", "regime"):
-            assert after[feed] == before[feed]
-        assert await world.published(EXCHANGE_HEALTH) == ExchangeHealth(
-            START + 15_000, "unreachable", START + 5_000
-        )
-
-    play(scenario)
+    sampled = [call for call in world.exchange.calls if call != "perpetuals"]
+    names = ["BTCUSDT", "ETHUSDT", "SOLUSDT", "1000PEPEUSDT", "NEWUSDT"]
+    assert sampled == [*names, "BTCUSDT"]
 
 
 @pytest.mark.parametrize("is_frozen", [True, False])
-def test_a_reading_that_does_not_move_on_or_has_too_many_new_contracts_is_a_failure(
-    play: Play, is_frozen: bool
+async def test_a_reading_that_does_not_move_on_or_has_too_many_new_contracts_is_a_failure(
+    world: World, is_frozen: bool
 ) -> None:
-    async def scenario(world: World) -> None:
-        sleepers, _ = await world.start()
-        if is_frozen:
-            world.exchange.frozen = await world.published(PERPETUALS)
-        invented = (changed(NEW, contract=f"N{number}USDT") for number in range(MAX_NEW + 1))
-        world.exchange.lists(*MARKET, *invented)
-        await world.pass_seconds(POLL, sleepers)
+    sleepers, _ = await world.start()
+    if is_frozen:
+        world.exchange.frozen = await world.published(PERPETUALS)
+    invented = (changed(NEW, contract=f"N{number}USDT") for number in range(MAX_NEW + 1))
+    world.exchange.lists(*MARKET, *invented)
+    await world.pass_seconds(POLL, sleepers)
 
-        health = await world.published(EXCHANGE_HEALTH)
-        assert health is not None
-        assert health.failure == InvalidReply.kind == "invalid reply"
-        assert await world.published(PERPETUALS) == reading(START)
-        assert await world.fetch("SELECT id FROM events WHERE type = 'contract.listed'") == []
-
-    play(scenario)
+    health = await world.published(EXCHANGE_HEALTH)
+    assert health.failure == InvalidReply.kind == "invalid reply"
+    assert await world.published(PERPETUALS) == reading(START)
+    assert await world.fetch("SELECT id FROM events WHERE type = 'contract.listed'") == []
 
 
-def test_an_exchange_that_answers_again_is_published_again_by_itself(
-    play: Play, caplog: pytest.LogCaptureFixture
+async def test_a_failing_exchange_is_published_as_health_until_it_answers_again(
+    world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def scenario(world: World) -> None:
-        sleepers, _ = await world.start()
-        world.exchange.fails_with(Unreachable("no answer"))
-        await world.pass_seconds(4 * POLL, sleepers)
-        world.exchange.answers_again()
-        await world.pass_seconds(POLL, sleepers)
-
-        assert await world.published(EXCHANGE_HEALTH) == ExchangeHealth(world.clock())
-        assert await world.published(PERPETUALS) == reading(world.clock())
-
     caplog.set_level(logging.INFO)
-    play(scenario)
+    sleepers, _ = await world.start()
+    world.exchange.fails_with(Unreachable("no answer"))
+    before = await world.versions()
+    await world.pass_seconds(4 * POLL, sleepers)
 
-    said = [record.message for record in caplog.records]
-    assert said.count("exchange fails") == 1
-    assert said.count("exchange answers again") == 1
+    health = ExchangeHealth(world.clock(), "unreachable", START + POLL * 1_000)
+    assert await world.published(EXCHANGE_HEALTH) == health
+    after = await world.versions()
+    for feed in ("perpetuals", "long-accounts", "regime"):
+        assert after[feed] == before[feed]
 
-
-def test_a_collector_that_starts_while_the_exchange_fails_publishes_later(play: Play) -> None:
-    async def scenario(world: World) -> None:
-        world.exchange.fails_with(Throttled("slow down", 5.0))
-        sleepers, _ = await world.start()
-        assert sorted(await world.versions()) == ["exchange-health", "liquidations"]
-        world.exchange.answers_again()
-        await world.pass_seconds(POLL, sleepers)
-
-        shares = await world.published(LONG_ACCOUNTS)
-        assert shares is not None
-        assert len(shares.shares) == 3
-        assert await world.published(PERPETUALS) == reading(world.clock())
-
-    play(scenario)
+    world.exchange.answers_again()
+    await world.pass_seconds(POLL, sleepers)
+    assert await world.published(EXCHANGE_HEALTH) == ExchangeHealth(world.clock())
+    assert await world.published(PERPETUALS) == reading(world.clock())
+    for event in ("exchange fails", "exchange answers again"):
+        assert caplog.messages.count(event) == 1
 
 
-def test_liquidations_are_stored_with_the_next_reading(play: Play) -> None:
-    async def scenario(world: World) -> None:
-        sleepers, _ = await world.start()
-        world.exchange.hears(LIQUIDATION, LIQUIDATION)
-        world.exchange.hears(LIQUIDATION)
-        assert await world.fetch("SELECT at FROM liquidations") == []
-        await world.pass_seconds(POLL, sleepers)
+async def test_a_collector_that_starts_while_the_exchange_fails_publishes_later(
+    world: World,
+) -> None:
+    world.exchange.fails_with(Throttled("slow down", 5.0))
+    sleepers, _ = await world.start()
+    assert sorted(await world.versions()) == ["exchange-health", "liquidations"]
+    world.exchange.answers_again()
+    await world.pass_seconds(POLL, sleepers)
 
-        assert await world.fetch("SELECT at FROM liquidations") == [(LIQUIDATION.at,)]
-
-    play(scenario)
+    shares = await world.published(LONG_ACCOUNTS)
+    assert len(shares.shares) == 3
+    assert await world.published(PERPETUALS) == reading(world.clock())
 
 
 @pytest.mark.outcome(
     "The database rejects a write of the collector",
     "The collector keeps the data and stores it with the next reading.",
 )
-def test_data_of_a_failed_write_is_stored_by_the_next_write(
-    play: Play, caplog: pytest.LogCaptureFixture
+async def test_data_of_a_failed_write_is_stored_by_the_next_write(
+    world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def scenario(world: World) -> None:
-        sleepers, _ = await world.start()
-        world.exchange.hears(LIQUIDATION)
-        world.database.pulled = True
-        await world.pass_seconds(2 * POLL, sleepers)
-        world.exchange.hears(LATER)
-        world.database.pulled = False
-        assert await world.fetch("SELECT at FROM liquidations") == []
-        await world.pass_seconds(POLL, sleepers)
+    sleepers, _ = await world.start()
+    world.exchange.hears(LIQUIDATION, LIQUIDATION)
+    world.exchange.hears(LIQUIDATION)
+    world.database.pulled = True
+    await world.pass_seconds(2 * POLL, sleepers)
+    world.exchange.hears(LATER)
+    world.database.pulled = False
+    assert await world.fetch("SELECT at FROM liquidations") == []
+    await world.pass_seconds(POLL, sleepers)
 
-        stored = await world.fetch("SELECT at FROM liquidations ORDER BY at")
-        assert stored == [(LIQUIDATION.at,), (LATER.at,)]
-        assert await world.published(PERPETUALS) == reading(world.clock())
-
-    play(scenario)
-
-    said = [record.message for record in caplog.records]
-    assert said == ["reading not stored; its liquidations go with the next"] * 2
+    stored = await world.fetch("SELECT at FROM liquidations ORDER BY at")
+    assert stored == [(LIQUIDATION.at,), (LATER.at,)]
+    assert await world.published(PERPETUALS) == reading(world.clock())
+    assert caplog.messages == ["reading not stored; its liquidations go with the next"] * 2
 
 
-SLOW = {
-    "poll_seconds": 59,
-    "feed_max_age_seconds": 70,
-    "lease_seconds": 300,
-    "share_seconds": 1000,
-}
+SLOW = {"poll_seconds": 59, "feed_max_age_seconds": 70, "lease_seconds": 300, "share_seconds": 1000}
 
 
 @pytest.mark.parametrize(
-    ("seconds", "settings"),
-    [(20, {}), (HOUSEKEEPING_SECONDS, SLOW)],
+    ("world", "seconds"),
+    [({}, 20), (SLOW, HOUSEKEEPING_SECONDS)],
+    indirect=["world"],
     ids=["a renewal", "a clean-up"],
 )
-def test_what_was_heard_is_not_lost_when_the_database_misses(
-    play: Play, seconds: float, settings: dict[str, float]
+async def test_what_was_heard_is_not_lost_when_the_database_misses(
+    world: World, seconds: float
 ) -> None:
-    async def scenario(world: World) -> None:
-        sleepers, _ = await world.start()
-        await world.pass_seconds(seconds - 1, sleepers)
-        world.exchange.hears(LIQUIDATION)
-        world.database.pulled = True
-        await world.pass_seconds(2, sleepers)
-        world.database.pulled = False
-        await world.pass_seconds(60, sleepers)
+    sleepers, _ = await world.start()
+    await world.pass_seconds(seconds - 1, sleepers)
+    world.exchange.hears(LIQUIDATION)
+    world.database.pulled = True
+    await world.pass_seconds(2, sleepers)
+    world.database.pulled = False
+    await world.pass_seconds(60, sleepers)
 
-        assert await world.fetch("SELECT at FROM liquidations") == [(LIQUIDATION.at,)]
-
-    play(scenario, **settings)
+    assert await world.fetch("SELECT at FROM liquidations") == [(LIQUIDATION.at,)]
 
 
-def test_what_is_past_its_retention_is_dropped_by_the_leader(play: Play) -> None:
+@settings(**SLOW | {"poll_seconds": 60})
+async def test_what_is_past_its_retention_is_dropped_by_the_leader(world: World) -> None:
     old = Liquidation(START - 91 * DAY, "BTCUSDT", "long", 1.0, 1.0)
+    sleepers, _ = await world.start()
+    world.exchange.hears(old, LIQUIDATION)
+    await world.pass_seconds(60, sleepers)
+    assert len(await world.fetch("SELECT at FROM liquidations")) == 2
+    await world.pass_seconds(HOUSEKEEPING_SECONDS, sleepers)
 
-    async def scenario(world: World) -> None:
-        sleepers, _ = await world.start()
-        world.exchange.hears(old, LIQUIDATION)
-        await world.pass_seconds(60, sleepers)
-        assert len(await world.fetch("SELECT at FROM liquidations")) == 2
-        await world.pass_seconds(HOUSEKEEPING_SECONDS, sleepers)
-
-        assert await world.fetch("SELECT at FROM liquidations") == [(LIQUIDATION.at,)]
-
-    play(scenario, **SLOW | {"poll_seconds": 60})
+    assert await world.fetch("SELECT at FROM liquidations") == [(LIQUIDATION.at,)]
 
 
-def test_a_leader_keeps_its_lease_for_as_long_as_it_runs(play: Play) -> None:
-    async def scenario(world: World) -> None:
-        sleepers, _ = await world.start()
-        for _ in range(20):
-            await world.pass_seconds(10, sleepers)
-            assert not await world.rival.acquire()
-
-    play(scenario, lease_seconds=15, poll_seconds=20)
+@settings(lease_seconds=15, poll_seconds=20)
+async def test_a_leader_keeps_its_lease_for_as_long_as_it_runs(world: World) -> None:
+    sleepers, _ = await world.start()
+    for _ in range(20):
+        await world.pass_seconds(10, sleepers)
+        assert not await world.rival.acquire()
 
 
 @pytest.mark.outcome(
-    "A collector freezes and wakes up after another took over",
-    "Its write is refused, and it goes on standby.",
+    "The leading collector freezes, or can't reach PostgreSQL",
+    "Another takes over when the lease expires. The old one writes nothing when it is back, "
+    "and goes on standby.",
 )
-def test_frozen_leader_writes_nothing_on_waking_and_can_lead_again(
-    play: Play,
+async def test_frozen_leader_writes_nothing_on_waking_and_can_lead_again(world: World) -> None:
+    sleepers, running = await world.start()
+    world.clock.pass_seconds(60)
+    assert await world.rival.acquire()
+    before = await world.versions()
+    world.exchange.hears(LIQUIDATION)
+
+    await world.pass_seconds(50, sleepers)
+    assert not running.done()
+    assert await world.versions() == before
+    assert await world.fetch("SELECT at FROM liquidations") == []
+
+    await world.rival.release()
+    await world.pass_seconds(30, sleepers)
+    assert (await world.versions())["perpetuals"] > before["perpetuals"]
+    assert not await world.rival.acquire()
+
+
+async def test_who_stands_by_asks_the_exchange_nothing(world: World) -> None:
+    await world.rival.acquire()
+    sleepers, _ = await world.start()
+    await world.pass_seconds(50, sleepers)
+
+    assert world.exchange.calls == []
+    assert world.exchange.listened == []
+    assert await world.versions() == {}
+
+
+async def test_a_second_collector_takes_over_from_a_frozen_one_and_continues_its_record(
+    world: World,
 ) -> None:
-    async def scenario(world: World) -> None:
-        sleepers, running = await world.start()
-        world.clock.pass_seconds(60)
-        assert await world.rival.acquire()
-        before = await world.versions()
-        world.exchange.hears(LIQUIDATION)
+    first, _ = await world.start()
+    world.exchange.hears(LIQUIDATION)
+    await world.pass_seconds(POLL, first)
+    second, _ = await world.start()
+    before = await world.versions()
+    await world.pass_seconds(59, second)
+    assert await world.versions() == before
+    await world.pass_seconds(31, second)
 
-        await world.pass_seconds(50, sleepers)
-        assert not running.done()
-        assert await world.versions() == before
-        assert await world.fetch("SELECT at FROM liquidations") == []
+    after = await world.versions()
+    assert after["perpetuals"] > before["perpetuals"]
+    assert await world.fetch("SELECT count(*) FROM regime_changes") == [(1,)]
 
-        await world.rival.release()
-        await world.pass_seconds(30, sleepers)
-        assert (await world.versions())["perpetuals"] > before["perpetuals"]
-        assert not await world.rival.acquire()
-
-    play(scenario)
-
-
-def test_who_stands_by_asks_the_exchange_nothing(play: Play) -> None:
-    async def scenario(world: World) -> None:
-        await world.rival.acquire()
-        sleepers, _ = await world.start()
-        await world.pass_seconds(50, sleepers)
-
-        assert world.exchange.calls == []
-        assert world.exchange.listened == []
-        assert await world.versions() == {}
-
-    play(scenario)
-
-
-def test_a_second_collector_takes_over_from_a_frozen_one_and_continues_its_record(
-    play: Play,
-) -> None:
-    async def scenario(world: World) -> None:
-        first, _ = await world.start()
-        world.exchange.hears(LIQUIDATION)
-        await world.pass_seconds(POLL, first)
-        second, _ = await world.start()
-        before = await world.versions()
-        await world.pass_seconds(59, second)
-        assert await world.versions() == before
-        await world.pass_seconds(31, second)
-
-        after = await world.versions()
-        assert after["perpetuals"] > before["perpetuals"]
-        assert await world.fetch("SELECT count(*) FROM regime_changes") == [(1,)]
-
-        await world.pass_seconds(POLL, first)
-        assert await world.versions() == after
-        assert await world.fetch("SELECT count(*) FROM liquidations") == [(1,)]
-
-    play(scenario)
+    await world.pass_seconds(POLL, first)
+    assert await world.versions() == after
+    assert await world.fetch("SELECT count(*) FROM liquidations") == [(1,)]
 
 
 @pytest.mark.outcome(
     "The leading collector is stopped",
     "It releases the lease, and another collector leads as soon as it asks.",
 )
-def test_a_second_collector_takes_over_at_once_when_the_first_is_stopped(play: Play) -> None:
-    async def scenario(world: World) -> None:
-        _, running = await world.start()
-        second, _ = await world.start()
-        running.cancel()
-        await world.settle()
-        before = await world.versions()
-        await world.pass_seconds(20, second)
-
-        assert (await world.versions())["perpetuals"] > before["perpetuals"]
-
-    play(scenario)
-
-
-def test_a_collector_can_be_stopped_while_the_database_is_away(
-    play: Play, caplog: pytest.LogCaptureFixture
+async def test_a_second_collector_takes_over_at_once_when_the_first_is_stopped(
+    world: World,
 ) -> None:
-    async def scenario(world: World) -> None:
-        _, running = await world.start()
-        world.database.pulled = True
-        running.cancel()
-        await asyncio.wait([running])
+    _, running = await world.start()
+    second, _ = await world.start()
+    running.cancel()
+    await world.settle()
+    before = await world.versions()
+    await world.pass_seconds(20, second)
 
-        assert running.cancelled()
+    assert (await world.versions())["perpetuals"] > before["perpetuals"]
 
-    play(scenario)
 
+async def test_a_collector_can_be_stopped_while_the_database_is_away(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, running = await world.start()
+    world.database.pulled = True
+    running.cancel()
+    await asyncio.wait([running])
+
+    assert running.cancelled()
     assert caplog.records[-1].message == "lease not released; it will expire"
 
 
-def test_a_collector_that_starts_without_a_database_leads_once_it_is_there(play: Play) -> None:
-    async def scenario(world: World) -> None:
-        world.database.pulled = True
-        sleepers, running = await world.start()
-        await world.pass_seconds(60, sleepers)
-        assert not running.done()
-        world.database.pulled = False
-        await world.pass_seconds(20, sleepers)
-
-        assert await world.versions() == dict.fromkeys(JUDGED, 1)
-
-    play(scenario)
-
-
-def test_the_largest_contracts_are_listened_to_first(play: Play) -> None:
-    async def scenario(world: World) -> None:
-        world.exchange.lists(PEPE, changed(NEW, open_interest_usd=9e9), SOL, ETH, BTC)
-        await world.start()
-        await world.exchange.is_listened_to(1)
-
-        majors = ("BTCUSDT", "ETHUSDT", "SOLUSDT")
-        assert world.exchange.listened == [(*majors, "NEWUSDT", "1000PEPEUSDT")]
-
-    play(scenario)
-
-
-def test_a_contract_whose_price_is_refused_is_still_listened_to(play: Play) -> None:
-    async def scenario(world: World) -> None:
-        world.exchange.lists(ETH, SOL)
-        world.exchange.refused = {"lastPrice": ["BTCUSDT"]}
-        await world.start()
-        await world.exchange.is_listened_to(1)
-
-        assert world.exchange.listened == [("ETHUSDT", "SOLUSDT", "BTCUSDT")]
-
-    play(scenario)
-
-
-def test_listening_starts_anew_when_a_contract_is_added(play: Play) -> None:
-    async def scenario(world: World) -> None:
-        sleepers, _ = await world.start()
-        await world.exchange.is_listened_to(1)
-        world.exchange.lists(*MARKET, NEW)
-        await world.pass_seconds(0.01, sleepers)
-        await world.exchange.is_listened_to(2)
-
-        assert "NEWUSDT" not in world.exchange.listened[0]
-        assert "NEWUSDT" in world.exchange.listened[1]
-        world.exchange.hears(LIQUIDATION)
-        await world.pass_seconds(0.01, sleepers)
-        assert await world.fetch("SELECT at FROM liquidations") == [(LIQUIDATION.at,)]
-
-    play(scenario, poll_seconds=0.01)
-
-
-def test_listening_starts_again_after_a_crash_which_is_logged(
-    play: Play, caplog: pytest.LogCaptureFixture
+async def test_a_collector_that_starts_without_a_database_leads_once_it_is_there(
+    world: World,
 ) -> None:
-    async def scenario(world: World) -> None:
-        sleepers, _ = await world.start()
-        await world.exchange.is_listened_to(1)
-        crash = ZeroDivisionError("a mistake")
-        world.exchange.stops_listening_with(crash)
-        await world.settle()
-        await world.pass_seconds(POLL, sleepers)
-        await world.exchange.is_listened_to(2)
+    world.database.pulled = True
+    sleepers, running = await world.start()
+    await world.pass_seconds(60, sleepers)
+    assert not running.done()
+    world.database.pulled = False
+    await world.pass_seconds(20, sleepers)
 
-        assert [each.exc_info[1] for each in caplog.records if each.exc_info] == [crash]
-        assert await world.published(PERPETUALS) == reading(START + POLL * 1_000)
-
-    play(scenario)
+    assert await world.versions() == dict.fromkeys(JUDGED, 1)
 
 
-def test_a_venue_that_fails_unexpectedly_stops_no_other(
-    play: Play, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("listed", "refused", "listened"),
+    [
+        pytest.param(
+            (PEPE, changed(NEW, open_interest_usd=9e9), SOL, ETH, BTC),
+            {},
+            ("BTCUSDT", "ETHUSDT", "SOLUSDT", "NEWUSDT", "1000PEPEUSDT"),
+            id="the largest first",
+        ),
+        pytest.param(
+            (ETH, SOL),
+            {"lastPrice": ["BTCUSDT"]},
+            ("ETHUSDT", "SOLUSDT", "BTCUSDT"),
+            id="also one whose price is refused",
+        ),
+    ],
+)
+async def test_every_contract_is_listened_to(
+    world: World,
+    listed: tuple[Perpetual, ...],
+    refused: dict[str, list[str]],
+    listened: tuple[str, ...],
 ) -> None:
-    async def scenario(world: World) -> None:
-        unstorable = Liquidation(START, "BTC\0USDT", "long", 1.0, 1.0)
-        sleepers, running = await world.start()
-        standby = world.exchanges[1]
-        await standby.is_listened_to(1)
-        standby.lists(changed(BTC, contract="BTC\0USDT"))
-        standby.hears(unstorable)
-        await world.pass_seconds(3 * POLL, sleepers)
+    world.exchange.lists(*listed)
+    world.exchange.refused = refused
+    await world.start()
+    await world.exchange.is_listened_to(1)
 
-        assert await world.published(PERPETUALS) == reading(world.clock())
-        assert not running.done()
-        assert {each.message for each in caplog.records if each.exc_info} == {
-            "exchange fails",
-            "venue failed",
-        }
+    assert world.exchange.listened == [listened]
 
-    play(scenario, venues="bybit,binance")
+
+@settings(poll_seconds=0.01)
+async def test_listening_starts_anew_when_a_contract_is_added(world: World) -> None:
+    sleepers, _ = await world.start()
+    await world.exchange.is_listened_to(1)
+    world.exchange.lists(*MARKET, NEW)
+    await world.pass_seconds(0.01, sleepers)
+    await world.exchange.is_listened_to(2)
+
+    assert "NEWUSDT" not in world.exchange.listened[0]
+    assert "NEWUSDT" in world.exchange.listened[1]
+    world.exchange.hears(LIQUIDATION)
+    await world.pass_seconds(0.01, sleepers)
+    assert await world.fetch("SELECT at FROM liquidations") == [(LIQUIDATION.at,)]
+
+
+async def test_listening_starts_again_after_a_crash_which_is_logged(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    sleepers, _ = await world.start()
+    await world.exchange.is_listened_to(1)
+    crash = ZeroDivisionError("a mistake")
+    world.exchange.stops_listening_with(crash)
+    await world.settle()
+    await world.pass_seconds(POLL, sleepers)
+    await world.exchange.is_listened_to(2)
+
+    assert [record.exc_info[1] for record in caplog.records if record.exc_info] == [crash]
+    assert await world.published(PERPETUALS) == reading(START + POLL * 1_000)
+
+
+@settings(venues="bybit,binance")
+async def test_a_venue_that_fails_unexpectedly_stops_no_other(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    unstorable = Liquidation(START, "BTC\0USDT", "long", 1.0, 1.0)
+    sleepers, running = await world.start()
+    standby = world.exchanges[1]
+    await standby.is_listened_to(1)
+    standby.lists(changed(BTC, contract="BTC\0USDT"))
+    standby.hears(unstorable)
+    await world.pass_seconds(3 * POLL, sleepers)
+
+    assert await world.published(PERPETUALS) == reading(world.clock())
+    assert not running.done()
+    assert {record.message for record in caplog.records if record.exc_info} == {
+        "exchange fails",
+        "venue failed",
+    }
 
 
 @pytest.mark.parametrize(
@@ -741,56 +656,47 @@ def test_a_venue_that_fails_unexpectedly_stops_no_other(
         (DatabaseUnavailable("the plug is pulled"), "collector cannot use the database"),
     ],
 )
-def test_a_lost_lease_or_database_is_no_failure_of_a_venue(
-    play: Play, caplog: pytest.LogCaptureFixture, error: Exception, logged: str
+async def test_a_lost_lease_or_database_is_no_failure_of_a_venue(
+    world: World, caplog: pytest.LogCaptureFixture, error: Exception, logged: str
 ) -> None:
-    async def scenario(world: World) -> None:
-        sleepers, running = await world.start()
-        world.exchange.fails_with(error)
-        await world.pass_seconds(POLL, sleepers)
+    sleepers, running = await world.start()
+    world.exchange.fails_with(error)
+    await world.pass_seconds(POLL, sleepers)
 
-        assert caplog.messages == [logged]
-        assert not running.done()
-
-    play(scenario)
+    assert caplog.messages == [logged]
+    assert not running.done()
 
 
 @pytest.mark.outcome(
     "Sending an e-mail fails unexpectedly",
     "The collector keeps collecting and retries the e-mail a minute later.",
 )
-def test_unexpected_mail_failure_does_not_stop_collecting(
-    play: Play, caplog: pytest.LogCaptureFixture
+async def test_unexpected_mail_failure_does_not_stop_collecting(
+    world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def scenario(world: World) -> None:
-        server = ScriptedServer(ZeroDivisionError("a mistake"))
-        sleepers, running = await world.start(server)
-        await world.put_mail("first")
-        await world.pass_seconds(1, sleepers)
-        await world.put_mail("second")
-        await world.pass_seconds(POLL, sleepers)
+    server = ScriptedServer(ZeroDivisionError("a mistake"))
+    sleepers, running = await world.start(server)
+    await world.put_mail("first")
+    await world.pass_seconds(1, sleepers)
+    await world.put_mail("second")
+    await world.pass_seconds(POLL, sleepers)
 
-        assert server.taken == ["second"]
-        assert [each.message for each in caplog.records if each.exc_info] == [
-            "mails cannot be sent"
-        ]
-        assert not running.done()
-        assert await world.published(PERPETUALS) == reading(START + POLL * 1_000)
-        await world.pass_seconds(60, sleepers)
-        assert server.taken == ["second", "first"]
-
-    play(scenario)
+    assert server.taken == ["second"]
+    assert [record.message for record in caplog.records if record.exc_info] == [
+        "mails cannot be sent"
+    ]
+    assert not running.done()
+    assert await world.published(PERPETUALS) == reading(START + POLL * 1_000)
+    await world.pass_seconds(60, sleepers)
+    assert server.taken == ["second", "first"]
 
 
-def test_a_lease_that_is_lost_while_mails_are_sent_ends_the_leading(
-    play: Play, caplog: pytest.LogCaptureFixture
+async def test_a_lease_that_is_lost_while_mails_are_sent_ends_the_leading(
+    world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def scenario(world: World) -> None:
-        sleepers, running = await world.start(ScriptedServer(LeaseLost("another one leads")))
-        await world.put_mail("first")
-        await world.pass_seconds(1, sleepers)
+    sleepers, running = await world.start(ScriptedServer(LeaseLost("another one leads")))
+    await world.put_mail("first")
+    await world.pass_seconds(1, sleepers)
 
-        assert caplog.messages == ["collector lost the lease"]
-        assert not running.done()
-
-    play(scenario)
+    assert caplog.messages == ["collector lost the lease"]
+    assert not running.done()

@@ -72,10 +72,12 @@ def test_every_tint_that_a_page_may_use_has_a_colour() -> None:
         assert re.search(rf"^\.{name} \{{ --tint: var\(--([\w-]+)\)", CSS, re.MULTILINE), name
 
 
-def test_badges_use_the_light_colours_of_the_same_meanings() -> None:
+def test_badges_use_the_light_colours_of_the_same_meanings_with_readable_text() -> None:
     badge = (svg.LONG, svg.SHORT, svg.MEASURED, svg.GOOD, svg.WARN, svg.BAD)
 
     assert badge == tuple(COLOURS[name][0] for name in MEANINGS)
+    for colour in (*badge, svg.UNKNOWN, svg.LABEL_GREY):
+        assert 1.05 / (luminance(colour) + 0.05) >= 4.5, f"white text on {colour}"
 
 
 def test_the_gauge_uses_the_colours_of_the_page() -> None:

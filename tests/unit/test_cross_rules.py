@@ -51,8 +51,10 @@ def btc(*known: VenueFacts) -> CrossCoin:
     return compared(*known).coins["BTC"]
 
 
-def disputed(venue: str, measure: Measure) -> dict[Measure, Dispute]:
-    return {measure: Dispute(venue, measure, NOW, "it doubled")}
+def disputing(venue: str, measure: Measure, **fields: Any) -> VenueFacts:
+    """The facts of a venue with a measure that is disputed."""
+    dispute = Dispute(venue, measure, NOW, "it doubled")
+    return facts(venue, contract(venue, **fields), disputed={measure: dispute})
 
 
 def totals(venue: str, usd: tuple[float, float], as_of: int = NOW) -> LiquidationTotals:
@@ -77,16 +79,8 @@ def three(**changed: VenueFacts) -> list[VenueFacts]:
         ),
         (VenueFacts(VENUES[BINANCE]), "unavailable", "no reading"),
         (facts(BINANCE, contract(BINANCE, open_interest_usd=None)), "ok", "no current"),
-        (
-            facts(BINANCE, contract(BINANCE), disputed=disputed(BINANCE, "open-interest")),
-            "disputed",
-            "disputed: open-interest",
-        ),
-        (
-            facts(BINANCE, contract(BINANCE), disputed=disputed(BINANCE, "price")),
-            "disputed",
-            "disputed: price",
-        ),
+        (disputing(BINANCE, "open-interest"), "disputed", "disputed: open-interest"),
+        (disputing(BINANCE, "price"), "disputed", "disputed: price"),
     ],
 )
 def test_without_one_venue_there_is_no_sum_and_the_venue_is_named(
@@ -103,21 +97,17 @@ def test_without_one_venue_there_is_no_sum_and_the_venue_is_named(
 
 
 def test_a_stale_venue_shows_no_number_and_a_disputed_one_shows_what_it_says() -> None:
-    doubled = facts(BYBIT, contract(BYBIT), disputed=disputed(BYBIT, "open-interest"))
+    doubled = disputing(BYBIT, "open-interest")
     old = facts(BINANCE, contract(BINANCE), as_of=STALE)
     first, _, last = btc(*three(bybit=doubled, binance=old)).venues
 
-    assert (first.interest_usd, first.reason, first.disputed) == (
-        1_000.0,
-        "it doubled",
-        ("open-interest",),
-    )
+    said = (first.interest_usd, first.reason, first.disputed)
+    assert said == (1_000.0, "it doubled", ("open-interest",))
     assert (last.price, last.interest_usd, last.funding_8h_pct, last.contract) == (None,) * 4
 
 
 def test_disputed_funding_is_in_no_weight_and_no_spread_but_its_open_interest_counts() -> None:
-    wrong = facts(HYPERLIQUID, contract(HYPERLIQUID), disputed=disputed(HYPERLIQUID, "funding"))
-    found = btc(*three(hyperliquid=wrong))
+    found = btc(*three(hyperliquid=disputing(HYPERLIQUID, "funding")))
 
     assert found.open_interest_usd == 3_000.0
     assert found.funding_8h_pct is None
@@ -139,16 +129,6 @@ def test_the_same_name_at_another_price_is_another_asset_and_named_with_both_mar
     assert found.weights == [90.0, None, 10.0]
     assert found.spread is not None
     assert HYPERLIQUID not in (found.spread.highest, found.spread.lowest)
-
-
-def test_a_venue_whose_marks_mostly_differ_is_disputed_instead_of_silently_left_out() -> None:
-    names = [f"C{letter}" for letter in "ABCDEFGH"]
-    usual = facts(BYBIT, *(contract(BYBIT, name, open_interest_usd=5e3) for name in names))
-    wrong = facts(BINANCE, *(contract(BINANCE, name, price=10.0) for name in names))
-    found = compared(usual, wrong).coins["CA"]
-
-    assert (found.venues[1].state, found.venues[1].disputed) == ("disputed", ("price",))
-    assert (found.open_interest_usd, found.open_interest_missing[0].venue) == (None, BINANCE)
 
 
 def test_multiplier_contracts_are_compared_and_summed_in_single_coins() -> None:
@@ -208,24 +188,27 @@ def test_a_listed_coin_whose_values_cannot_be_used_is_missing_from_the_sum() -> 
 
 
 def test_a_disputed_open_interest_does_not_make_a_venue_the_deepest() -> None:
-    doubled = contract(BINANCE, price=110.0, open_interest_usd=1_500.0)
-    wrong = facts(BINANCE, doubled, disputed=disputed(BINANCE, "open-interest"))
-    found = btc(*three(binance=wrong))
+    doubled = disputing(BINANCE, "open-interest", price=110.0, open_interest_usd=1_500.0)
+    found = btc(*three(binance=doubled))
 
     assert found.deepest == BYBIT
     assert [each.state for each in found.venues] == ["ok", "ok", "different asset"]
 
 
-def test_wrong_marks_of_the_deepest_venue_do_not_make_the_others_wrong() -> None:
+@pytest.mark.parametrize("usual", [[BYBIT], [BYBIT, HYPERLIQUID]])
+def test_a_venue_whose_marks_mostly_differ_is_disputed_also_if_it_is_the_deepest(
+    usual: list[str],
+) -> None:
     names = [f"C{letter}" for letter in "ABCDEFGH"]
-    usual = [
-        facts(each, *(contract(each, name) for name in names)) for each in (BYBIT, HYPERLIQUID)
-    ]
-    deep = [contract(BINANCE, name, price=10.0, open_interest_usd=9e3) for name in names]
-    found = compared(*usual, facts(BINANCE, *deep)).coins["CA"]
+    right = [facts(venue, *(contract(venue, name) for name in names)) for venue in usual]
+    interest = 100.0 if len(usual) == 1 else 9e3
+    wrong = [contract(BINANCE, name, 10.0, open_interest_usd=interest) for name in names]
+    found = compared(*right, facts(BINANCE, *wrong)).coins["CA"]
 
-    assert [each.state for each in found.venues] == ["ok", "ok", "disputed"]
-    assert (found.deepest, found.open_interest_missing[0].venue) == (BYBIT, BINANCE)
+    assert [each.state for each in found.venues] == [*["ok"] * len(usual), "disputed"]
+    assert found.venues[-1].disputed == ("price",)
+    assert (found.deepest, found.open_interest_usd) == (BYBIT, None)
+    assert [each.venue for each in found.open_interest_missing] == [BINANCE]
 
 
 def test_a_spread_is_between_two_venues_even_if_one_lists_the_coin_twice() -> None:
@@ -235,10 +218,6 @@ def test_a_spread_is_between_two_venues_even_if_one_lists_the_coin_twice() -> No
     assert found.spread is not None
     assert (found.spread.highest, found.spread.lowest) == (BYBIT, BINANCE)
     assert found.spread.pct_8h == pytest.approx(1.01)
-
-
-def test_a_multiplier_before_a_name_in_any_script_is_not_part_of_the_coin() -> None:
-    assert coin_of(BINANCE, "1000牛来") == ("牛来", 1000)
 
 
 def test_a_coin_is_found_by_its_exact_name_before_one_that_differs_in_case() -> None:

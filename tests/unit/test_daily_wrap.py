@@ -40,8 +40,8 @@ def seen(at: int = MIDNIGHT + 5 * MINUTE, **fields: Any) -> MarketEvidence:
     return evidence(as_of=at, **{"trailing": recorded(), **fields})
 
 
-def wraps(*readings: MarketEvidence, writer: BriefWriter | None = None) -> list[Brief]:
-    writer = writer or BriefWriter()
+def wraps(*readings: MarketEvidence) -> list[Brief]:
+    writer = BriefWriter()
     for each in readings:
         found = writer.conclude(each, NO_FIGURES._replace(at=each.reading.as_of))
     return [each for each in found if each.rule == "daily-wrap"]
@@ -71,14 +71,6 @@ def test_it_is_written_from_five_past_midnight_until_the_day_after_ends(
     passed: int, is_written: bool
 ) -> None:
     assert bool(wraps(seen(MIDNIGHT + passed))) == is_written
-
-
-def test_it_is_written_once() -> None:
-    writer = BriefWriter()
-    first = wraps(seen(), writer=writer)
-    again = wraps(seen(MIDNIGHT + 10 * MINUTE), seen(MIDNIGHT + 10 * HOUR), writer=writer)
-
-    assert again == first
 
 
 def test_it_waits_for_the_last_hour_of_liquidations() -> None:

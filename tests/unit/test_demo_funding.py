@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from barograph_demo.servers.rest import answer
-from barograph_demo.world.world import CORRECTED_AFTER, World, corrections, reported_rate
+from barograph_demo.world.world import CORRECTED_AFTER, World, corrections
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
@@ -37,18 +37,6 @@ def test_each_correction_is_listed_once_however_the_span_is_split() -> None:
     assert [at for hour in hours for at in corrections(7, hour, hour + HOUR)] == whole
     assert corrections(7, whole[0] - 1, whole[0]) == [whole[0]]
     assert corrections(7, whole[0], whole[0]) == []
-
-
-def test_a_corrected_rate_is_slightly_closer_to_zero_from_then_on() -> None:
-    at = corrections(7, EPOCH, EPOCH + 60 * DAY)[0]
-    settled = at - CORRECTED_AFTER
-
-    assert at == settled + 25 * HOUR
-    for rate in (0.0001, -0.0003, 0.003):
-        assert reported_rate(7, "BTCUSDT", settled, rate, at - 1) == rate
-        after = reported_rate(7, "BTCUSDT", settled, rate, at)
-        assert 0.000001 < abs(rate) - abs(after) < 0.00001
-    assert reported_rate(7, "ETHUSDT", settled, 0.0001, at) == 0.0001
 
 
 def test_the_funding_history_changes_only_for_the_corrected_settlement() -> None:

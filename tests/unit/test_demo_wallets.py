@@ -54,18 +54,6 @@ def test_a_damaged_secret_is_reported_with_the_remedy(tmp_path: Path, content: s
         load_or_create_wallets(tmp_path)
 
 
-def test_a_proof_is_read_by_the_service_for_the_terms_it_was_made_for(tmp_path: Path) -> None:
-    wallets = load_or_create_wallets(tmp_path)
-    for name in WALLETS:
-        made = demo_proof(tmp_path, name, wire_requirements(STANCE), START)
-
-        proof = parse_proof(made, [STANCE], START)
-
-        assert (proof.payer, proof.requirements) == (wallets[name].address, STANCE)
-        with pytest.raises(InvalidProof, match="wrong_terms"):
-            parse_proof(made, [FEED], START)
-
-
 def test_a_proof_is_good_for_as_long_as_the_terms_allow_and_never_the_same(tmp_path: Path) -> None:
     load_or_create_wallets(tmp_path)
     texts = [demo_proof(tmp_path, "feed", wire_requirements(FEED), START) for _ in range(2)]
@@ -76,14 +64,6 @@ def test_a_proof_is_good_for_as_long_as_the_terms_allow_and_never_the_same(tmp_p
     assert len({proof.nonce for proof in proofs}) == 2
     with pytest.raises(InvalidProof, match="expired"):
         parse_proof(texts[0], [FEED], START + 60_000)
-
-
-def test_a_proof_needs_a_known_wallet_and_the_secret_of_a_demo(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="start a demo"):
-        demo_proof(tmp_path, "feed", wire_requirements(FEED), START)
-    assert list(tmp_path.iterdir()) == []
-    with pytest.raises(ConfigurationError, match="there is no wallet"):
-        demo_proof(tmp_path, "gold", wire_requirements(FEED), START)
 
 
 def test_the_receiving_address_has_no_known_key() -> None:

@@ -30,45 +30,28 @@ class Maker:
         return MADE
 
 
-def test_those_who_ask_first_wait_for_the_same_work_in_another_thread() -> None:
+async def test_those_who_ask_first_wait_for_the_same_work_also_if_one_of_them_gives_up() -> None:
     maker, app = Maker(), Starlette()
     described = Descriptions(maker)
+    impatient, *patient = (asyncio.create_task(described.of(app)) for _ in range(9))
+    await asyncio.sleep(0)  # all of them have asked
+    impatient.cancel()
+    maker.may_go_on.set()
 
-    async def ask_at_once() -> list[Documents]:
-        asked = [asyncio.create_task(described.of(app)) for _ in range(8)]
-        await asyncio.sleep(0)  # all of them have asked
-        maker.may_go_on.set()
-        return await asyncio.gather(*asked, described.of(app))
-
-    assert asyncio.run(ask_at_once()) == [MADE] * 9
-    assert asyncio.run(described.of(app)) is MADE
+    assert await asyncio.gather(*patient, described.of(app)) == [MADE] * 9
+    assert await described.of(app) is MADE
     assert maker.apps == [app]
     assert threading.get_ident() not in maker.threads
 
 
-def test_one_who_gives_up_does_not_end_the_work_of_the_others() -> None:
-    maker, app = Maker(), Starlette()
-    described = Descriptions(maker)
-
-    async def ask_and_give_up() -> Documents:
-        first, second = (asyncio.create_task(described.of(app)) for _ in range(2))
-        await asyncio.sleep(0)
-        first.cancel()
-        maker.may_go_on.set()
-        return await second
-
-    assert asyncio.run(ask_and_give_up()) is MADE
-    assert maker.apps == [app]
-
-
-def test_what_could_not_be_made_is_tried_again() -> None:
+async def test_what_could_not_be_made_is_tried_again() -> None:
     maker, app = Maker(), Starlette()
     maker.may_go_on.set()
     described = Descriptions(maker)
     maker.fails = True
     with pytest.raises(RuntimeError):
-        asyncio.run(described.of(app))
+        await described.of(app)
     maker.fails = False
 
-    assert asyncio.run(described.of(app)) is MADE
+    assert await described.of(app) is MADE
     assert len(maker.apps) == 2

@@ -30,15 +30,12 @@ class Wire:
         return message
 
 
-def look(receive: Callable[[], Awaitable[dict[str, Any]]]) -> bool:
-    async def run() -> bool:
-        async with watch_disconnect(receive) as is_disconnected:
-            assert not is_disconnected()
-            for _ in range(5):
-                await asyncio.sleep(0)
-            return is_disconnected()
-
-    return asyncio.run(run())
+async def look(receive: Callable[[], Awaitable[dict[str, Any]]]) -> bool:
+    async with watch_disconnect(receive) as is_disconnected:
+        assert not is_disconnected()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return is_disconnected()
 
 
 @pytest.mark.parametrize(
@@ -56,23 +53,21 @@ def look(receive: Callable[[], Awaitable[dict[str, Any]]]) -> bool:
         ([REQUEST, RuntimeError("the connection broke")], True),
     ],
 )
-def test_a_disconnect_is_known_once_the_server_reports_it(
+async def test_a_disconnect_is_known_once_the_server_reports_it(
     messages: list[Any], is_disconnected: bool
 ) -> None:
-    assert look(Wire(*messages).receive) is is_disconnected
+    assert await look(Wire(*messages).receive) is is_disconnected
 
 
-def test_a_server_that_repeats_the_request_is_not_listened_to_for_ever() -> None:
+async def test_a_server_that_repeats_the_request_is_not_listened_to_for_ever() -> None:
     async def receive() -> dict[str, Any]:
         return REQUEST
 
-    assert look(receive) is False
+    assert await look(receive) is False
 
 
-def test_nobody_listens_any_more_once_the_request_is_served() -> None:
-    async def run() -> int:
-        async with watch_disconnect(Wire(REQUEST).receive):
-            await asyncio.sleep(0)
-        return len(asyncio.all_tasks())
+async def test_nobody_listens_any_more_once_the_request_is_served() -> None:
+    async with watch_disconnect(Wire(REQUEST).receive):
+        await asyncio.sleep(0)
 
-    assert asyncio.run(run()) == 1
+    assert len(asyncio.all_tasks()) == 1

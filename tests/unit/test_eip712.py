@@ -1,18 +1,13 @@
-"""What owners of tokens sign: the example of EIP-712, and a transfer as a wallet signs it."""
-
-import pytest
+"""What owners of tokens sign: a transfer as a wallet signs it."""
 
 from barograph_demo.servers.wallets import (
     Authorization,
     Domain,
-    domain_separator,
     recover,
     sign,
     transfer_digest,
-    typed_digest,
 )
 
-MAIL = Domain("Ether Mail", "1", 1, "0xCcCCccccCCCCcCCCCCCcCcCccCcCCCcCcccccccC")
 USDC = Domain("USDC", "2", 84532, "0x036CbD53842c5426634e7929541eC2318f3dCF7e")
 TRANSFER = Authorization(
     payer="0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
@@ -23,26 +18,6 @@ TRANSFER = Authorization(
     nonce="0x" + "01" * 32,
 )
 KEY = 0xAC0974BEC39A17E36BA4A6B4D238FF944BACB478CBED5EFCAE784D7BF4F2FF80
-
-
-@pytest.mark.parametrize(
-    ("domain", "separator"),
-    [
-        (MAIL, "f2cee375fa42b42143804025fc449deafd50cc031ca257e0b194a650a912090f"),
-        (USDC, "71f17a3b2ff373b803d70a5a07c046c1a2bc8e89c09ef722fcb047abe94c9818"),
-    ],
-)
-def test_a_domain_is_separated_by_the_published_hash(domain: Domain, separator: str) -> None:
-    assert domain_separator(domain).hex() == separator
-
-
-def test_the_digest_is_that_of_the_standards_example() -> None:
-    mail = bytes.fromhex("c52c0ee5d84264471806290a3f2c4cecfc5490626bf912d01f240d7a274b371e")
-
-    assert (
-        typed_digest(MAIL, mail).hex()
-        == "be609aee343fb3c4b28e1df9e632fca64fcfaede20f02e86244efddf30957bd2"
-    )
 
 
 def test_a_transfer_is_signed_as_a_wallet_signs_it() -> None:

@@ -73,28 +73,9 @@ def test_an_address_of_no_known_database_is_refused_without_its_password(
 @pytest.mark.parametrize(
     "address",
     [
-        "postgresql://db.example/one",
-        "postgres://other@DB.example:5432/one?sslmode=require",
-        "postgresql://me:hunter3@db.example:5432/one",
-    ],
-)
-def test_the_record_is_never_in_the_service_s_own_database(address: str) -> None:
-    with pytest.raises(ConfigurationError, match="must name a database of its own"):
-        read(database_url="postgresql://me:hunter2@db.example/one", history_url=address)
-
-
-@pytest.mark.parametrize(
-    "address",
-    [
-        "history.sqlite3",
-        "/srv/history.sqlite3",
-        "sqlite://history.sqlite3",
-        "sqlite:///",
-        "sqlite:////srv/",
-        "sqlite:///a.sqlite3?mode=ro",
-        "sqlite:///a\0b",
-        "sqlite:///:memory:",
-        "mysql://db/history",
+        *("history.sqlite3", "/srv/history.sqlite3", "sqlite://history.sqlite3"),
+        *("sqlite:///", "sqlite:////srv/", "sqlite:///a.sqlite3?mode=ro", "sqlite:///a\0b"),
+        *("sqlite:///:memory:", "mysql://db/history"),
     ],
 )
 def test_an_address_that_is_no_file_is_refused_by_name(address: str) -> None:
@@ -102,7 +83,23 @@ def test_an_address_that_is_no_file_is_refused_by_name(address: str) -> None:
         read(history_url=address)
 
 
-@pytest.mark.parametrize("name", ["barograph.sqlite3", "limits.sqlite3", "x/../barograph.sqlite3"])
-def test_the_record_is_never_the_service_s_own_file(name: str) -> None:
+SERVER = {"database_url": "postgresql://me:hunter2@db.example/one"}
+FOLDER = {"data": "/srv/baro"}
+
+
+@pytest.mark.parametrize(
+    ("own", "address"),
+    [
+        (SERVER, "postgresql://db.example/one"),
+        (SERVER, "postgres://other@DB.example:5432/one?sslmode=require"),
+        (SERVER, "postgresql://me:hunter3@db.example:5432/one"),
+        (FOLDER, "sqlite:////srv/baro/barograph.sqlite3"),
+        (FOLDER, "sqlite:////srv/baro/limits.sqlite3"),
+        (FOLDER, "sqlite:////srv/baro/x/../barograph.sqlite3"),
+    ],
+)
+def test_the_record_is_never_in_the_service_s_own_database(
+    own: dict[str, str], address: str
+) -> None:
     with pytest.raises(ConfigurationError, match="must name a database of its own"):
-        read(data="/srv/baro", history_url=f"sqlite:////srv/baro/{name}")
+        read(**own, history_url=address)

@@ -9,19 +9,9 @@ from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.liquidations import LiquidationTotals, LiquidationTracker, WatchedSpans
 from barograph.markets.records import DayAgo, LongAccounts, PastValues, Perpetual
 from barograph.markets.regime import Regime
-from barograph.markets.samples import (
-    LiquidationColumn,
-    LiquidationSeries,
-    Measure,
-)
+from barograph.markets.samples import LiquidationColumn, LiquidationSeries, Measure
 from barograph.markets.view import FreshnessLimits, MarketView
-from barograph.site.home_content import (
-    Asset,
-    MarketNow,
-    figures_of,
-    liquidation_line,
-    market_now,
-)
+from barograph.site.home_content import Asset, MarketNow, figures_of, liquidation_line, market_now
 from barograph.site.templating import UNKNOWN
 from support.clock import START
 from support.markets import BTC, ETH, MARKET, PEPE, SOL, changed, reading
@@ -132,19 +122,30 @@ def test_without_any_of_the_majors_nothing_is_known() -> None:
         now_of(a_view(PEPE))
 
 
-def test_a_day_without_liquidations_has_a_total_of_zero_and_no_sides() -> None:
-    now = now_of(a_view(watched=NOTHING), NOTHING)
+LOST_AT = START - LIMITS.liquidations - 1
+LOST = LiquidationTotals(START, 50.0, 10.0, 50.0, "BTC", LOST_AT, START - DAY, START + HOUR)
+TOO_LITTLE = LiquidationTotals(START, 94.97, 10.0, 50.0, "BTC")
+TOO_OLD = LiquidationTotals(START - LIMITS.liquidations, 100.0, 10.0, 50.0, "BTC")
 
-    assert (now.liquidated_usd, now.sides) == (0.0, ())
-    assert now.liquidated_note == "all contracts; 99.9 % of the day covered"
 
+@pytest.mark.parametrize(
+    ("counted", "usd", "note"),
+    [
+        (NOTHING, 0.0, "all contracts; 99.9 % of the day covered"),
+        (TOO_LITTLE, None, "only 94.9 % of the day covered; 95 % needed"),
+        (LOST, None, "only 50 % of the day covered; 95 % needed"),
+        (TOO_OLD, None, "no recent count"),
+        (None, None, "no recent count"),
+    ],
+    ids=["nothing", "never rounded up to enough", "no stream", "too old", "none"],
+)
+def test_a_day_without_a_total_says_why_and_promises_no_time(
+    counted: LiquidationTotals | None, usd: float | None, note: str
+) -> None:
+    now = now_of(a_view(watched=NOTHING if usd == 0.0 else None), counted)
 
-def test_too_little_is_never_rounded_up_to_what_would_be_enough() -> None:
-    counted = LiquidationTotals(START, 94.97, 10.0, 50.0, "BTC")
-    now = now_of(a_view(watched=None), counted)
-
-    assert (now.liquidated_usd, now.sides) == (None, ())
-    assert now.liquidated_note == "only 94.9 % of the day covered; 95 % needed"
+    assert (now.liquidated_usd, now.sides, now.liquidated_in) == (usd, (), "")
+    assert now.liquidated_note == note
 
 
 @pytest.mark.parametrize(
@@ -171,26 +172,6 @@ def test_a_countdown_leads_to_the_total_also_after_a_gap(
     for then, is_enough in ((at - 1, False), (at, True)):
         later = WatchedSpans([*spans, (START, then)])
         assert (later.watched_pct(then) >= LIMITS.min_coverage_pct) == is_enough
-
-
-def test_without_a_stream_no_time_is_promised() -> None:
-    lost_at = START - LIMITS.liquidations - 1
-    lost = LiquidationTotals(START, 50.0, 10.0, 50.0, "BTC", lost_at, START - DAY, START + HOUR)
-    now = now_of(a_view(watched=None), lost)
-
-    assert now.liquidated_in == ""
-    assert now.liquidated_note == "only 50 % of the day covered; 95 % needed"
-
-
-@pytest.mark.parametrize(
-    "counted", [None, LiquidationTotals(START - LIMITS.liquidations, 100.0, 10.0, 50.0, "BTC")]
-)
-def test_a_count_that_is_too_old_says_nothing_about_the_day(
-    counted: LiquidationTotals | None,
-) -> None:
-    now = now_of(a_view(watched=None), counted)
-
-    assert now.liquidated_note == "no recent count"
 
 
 def test_what_is_said_ends_with_the_first_of_its_bounds() -> None:

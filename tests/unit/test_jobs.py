@@ -6,7 +6,6 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import TypeVar
 
-import httpx2
 import pytest
 
 from barograph.board.board import latest_snapshot
@@ -48,7 +47,7 @@ class Source:
         return now
 
 
-class Office(Leader):
+class HistoryLeader(Leader):
     """Two databases and the lease of a leader."""
 
     def __init__(self, folder: Path, runner: asyncio.Runner) -> None:
@@ -66,17 +65,14 @@ class Office(Leader):
             self.run(job(self.lease))
         return pause
 
-    def stance_job(
-        self,
-        pause: Rounds,
-        *,
-        database: FailingDatabase | None = None,
-        history: FailingDatabase | None = None,
-    ) -> StanceJob:
-        ledger = Ledger(self.history if history is None else history, self.clock)
-        used = self.database if database is None else database
+    def issue(self, rounds: int, **failing: FailingDatabase) -> Rounds:
+        pause = Rounds(rounds, self.clock)
+        ledger = Ledger(failing.get("history", self.history), self.clock)
+        used = failing.get("database", self.database)
         issuer = StanceIssuer(Settings.model_validate({}), used, ledger, self.clock)
-        return StanceJob(issuer, ledger, sleep=pause)
+        with pytest.raises(Stopped):
+            self.run(StanceJob(issuer, ledger, sleep=pause)(self.lease))
+        return pause
 
     def healths(self) -> dict[str, SourceHealth]:
         found = self.run(self.database.read(lambda tx: latest_snapshot(tx, MACRO_HEALTH)))
@@ -98,11 +94,11 @@ class Office(Leader):
 
 
 @pytest.fixture
-def office(tmp_path: Path) -> Iterator[Office]:
+def leader(tmp_path: Path) -> Iterator[HistoryLeader]:
     with asyncio.Runner() as runner:
-        office = Office(tmp_path, runner)
-        yield office
-        office.close()
+        leader = HistoryLeader(tmp_path, runner)
+        yield leader
+        leader.close()
 
 
 def sofr(value: float, day: str = "2026-11-05") -> Figure:
@@ -112,74 +108,67 @@ def sofr(value: float, day: str = "2026-11-05") -> Figure:
 FAILURES = [Unreachable("away"), InvalidReply("odd"), RuntimeError("a defect"), KeyError("x")]
 
 
-def test_figures_are_kept_with_each_revision_once(office: Office) -> None:
+def test_figures_are_kept_with_each_revision_once(leader: HistoryLeader) -> None:
     source = Source("sofr", [sofr(3.9)], [sofr(3.9)], [sofr(3.95)])
 
-    pause = office.collect(source, rounds=4)
+    pause = leader.collect(source, rounds=4)
 
     assert pause.pauses == [60] * 4
-    assert [(each.revision, each.value) for each in office.figures("sofr")] == [(2, 3.95)]
-    assert office.health("sofr") == SourceHealth(START + 180_000, newest_day="2026-11-05")
+    assert [(each.revision, each.value) for each in leader.figures("sofr")] == [(2, 3.95)]
+    assert leader.health("sofr") == SourceHealth(START + 180_000, newest_day="2026-11-05")
 
 
 @pytest.mark.parametrize("failure", FAILURES, ids=lambda each: type(each).__name__)
 @pytest.mark.outcome(
     "A publisher of daily figures fails",
-    "The collector reads the others and retries this one.",
+    "The collector reads the others and retries. `/api/status` shows the kind of failure and "
+    "its start.",
 )
 def test_a_source_that_fails_does_not_keep_the_others_from_being_read(
-    office: Office, failure: Exception
+    leader: HistoryLeader, failure: Exception
 ) -> None:
     failing, fine = Source("bad", failure), Source("sofr", [sofr(3.9)])
 
-    office.collect(failing, fine, rounds=3)
+    leader.collect(failing, fine, rounds=3)
 
     assert (failing.asked, fine.asked) == (3, 3)
-    assert len(office.figures("sofr")) == 1
+    assert len(leader.figures("sofr")) == 1
     kind = getattr(failure, "kind", "failed")
-    assert office.health("bad") == SourceHealth(START + 120_000, kind, failing_since=START)
-    assert office.health("sofr").failure is None
+    assert leader.health("bad") == SourceHealth(START + 120_000, kind, failing_since=START)
+    assert leader.health("sofr").failure is None
 
 
-def test_a_source_that_recovers_is_well_again_and_remembers_its_newest_day(office: Office) -> None:
+def test_a_source_that_recovers_is_well_again_and_remembers_its_newest_day(
+    leader: HistoryLeader,
+) -> None:
     source = Source("sofr", [sofr(3.9)], Unreachable("away"), [])
-    office.collect(source, rounds=2)
-    assert office.health("sofr").newest_day == "2026-11-05"
-    assert office.health("sofr").failing_since == START + 60_000
+    leader.collect(source, rounds=2)
+    assert leader.health("sofr").newest_day == "2026-11-05"
+    assert leader.health("sofr").failing_since == START + 60_000
 
-    office.collect(source)
+    leader.collect(source)
 
-    assert office.health("sofr") == SourceHealth(START + 120_000, newest_day="2026-11-05")
-
-
-def test_a_source_that_is_no_longer_configured_is_forgotten(office: Office) -> None:
-    office.collect(Source("gone", Unreachable("away")), Source("sofr", []))
-    office.collect(Source("sofr", []))
-    assert list(office.healths()) == ["sofr"]
-
-    office.collect()
-    assert office.healths() == {}
+    assert leader.health("sofr") == SourceHealth(START + 120_000, newest_day="2026-11-05")
 
 
-@pytest.mark.parametrize(
-    "failure", [DatabaseUnavailable("full"), RuntimeError("a defect")], ids=["away", "defect"]
-)
-def test_figures_that_cannot_be_stored_are_read_again(office: Office, failure: Exception) -> None:
-    source = Source("sofr", [sofr(3.9)])
+def test_a_source_that_is_no_longer_configured_is_forgotten(leader: HistoryLeader) -> None:
+    leader.collect(Source("gone", Unreachable("away")), Source("sofr", []))
+    leader.collect(Source("sofr", []))
+    assert list(leader.healths()) == ["sofr"]
 
-    office.collect(source, rounds=2, database=FailingDatabase(office.database, failure))
-
-    assert source.asked == 2
-    assert len(office.figures("sofr")) == 1
+    leader.collect()
+    assert leader.healths() == {}
 
 
-def test_figures_that_no_database_takes_do_not_end_it(office: Office) -> None:
+def test_figures_that_no_database_takes_keep_no_others_from_being_stored(
+    leader: HistoryLeader,
+) -> None:
     odd = Figure("odd", "2026-11-05", object(), "files")  # type: ignore[arg-type]
     source, fine = Source("odd", [odd]), Source("sofr", [sofr(3.9)])
 
-    office.collect(source, fine, rounds=2)
+    leader.collect(source, fine, rounds=2)
 
-    assert len(office.figures("sofr")) == 1
+    assert len(leader.figures("sofr")) == 1
 
 
 class Remembering(Source):
@@ -196,12 +185,12 @@ class Remembering(Source):
 @pytest.mark.parametrize(
     "failure", [DatabaseUnavailable("full"), RuntimeError("a defect")], ids=["away", "defect"]
 )
-def test_a_source_is_told_only_what_was_stored(office: Office, failure: Exception) -> None:
+def test_a_source_is_told_only_what_was_stored(leader: HistoryLeader, failure: Exception) -> None:
     source = Remembering("sofr", [sofr(3.9)], [sofr(3.95)], Unreachable("away"))
 
     # The job reads the sources' health first, then it stores figures.
-    database = FailingDatabase(office.database, failure, failure)
-    office.collect(source, rounds=3, database=database)
+    database = FailingDatabase(leader.database, failure, failure)
+    leader.collect(source, rounds=3, database=database)
 
     assert source.told == [[sofr(3.95)], []]
 
@@ -236,56 +225,46 @@ def many_days(count: int) -> list[Figure]:
 
 
 def test_a_long_file_is_kept_in_small_transactions_and_health_comes_with_the_newest_days(
-    office: Office,
+    leader: HistoryLeader,
 ) -> None:
     readings = many_days(2 * MAX_READINGS + 1)
-    source, database = Remembering("many", readings), Transactions(office.database)
+    source, database = Remembering("many", readings), Transactions(leader.database)
 
-    office.collect(source, database=database)
+    leader.collect(source, database=database)
 
+    assert MAX_READINGS == 5_000
     assert database.figures == [MAX_READINGS, MAX_READINGS + 1, 2 * MAX_READINGS + 1]
     assert database.days == [None, None, readings[-1].day]
     assert source.told == [readings]
 
 
-def test_what_fits_in_one_transaction_is_one(office: Office) -> None:
-    database = Transactions(office.database)
-
-    office.collect(Source("many", many_days(MAX_READINGS)), database=database)
-
-    assert database.figures == [MAX_READINGS] == [5_000]
-
-
-def test_a_long_file_of_which_a_part_was_stored_is_not_kept_yet(office: Office) -> None:
+def test_a_long_file_of_which_a_part_was_stored_is_not_kept_yet(leader: HistoryLeader) -> None:
     readings = many_days(MAX_READINGS + 1)
     source = Remembering("many", readings)
-    office.collect(source, database=Transactions(office.database, most=1))
+    leader.collect(source, database=Transactions(leader.database, most=1))
     assert source.told == []
 
-    office.collect(source)
+    leader.collect(source)
 
     assert source.told == [readings]
-    assert office.health("many").newest_day == readings[-1].day
+    assert leader.health("many").newest_day == readings[-1].day
 
 
-def test_a_lost_lease_ends_reading_and_keeps_nothing(office: Office) -> None:
+def test_a_lost_lease_ends_reading_and_keeps_nothing(leader: HistoryLeader) -> None:
     source = Source("sofr", [sofr(3.9)])
-    job = MacroJob([source], office.database, seconds=1, clock=office.clock)
-    office.lose_the_lease()
+    job = MacroJob([source], leader.database, seconds=1, clock=leader.clock)
+    leader.lose_the_lease()
 
     with pytest.raises(LeaseLost):
-        office.run(job(office.lease))
+        leader.run(job(leader.lease))
 
-    assert office.figures("sofr") == []
+    assert leader.figures("sofr") == []
 
 
-def test_stances_are_issued_again_and_again(office: Office) -> None:
-    pause = Rounds(3, office.clock)
+def test_stances_are_issued_again_and_again(leader: HistoryLeader) -> None:
+    pause = leader.issue(3)
 
-    with pytest.raises(Stopped):
-        office.run(office.stance_job(pause)(office.lease))
-
-    stances = office.stances()
+    stances = leader.stances()
     assert stances is not None
     assert stances.as_of == START + 2 * int(ISSUE_SECONDS * SECOND)
     assert pause.pauses == [ISSUE_SECONDS] * 3
@@ -296,66 +275,52 @@ def test_stances_are_issued_again_and_again(office: Office) -> None:
 )
 @pytest.mark.parametrize("where", ["database", "history"])
 def test_a_failing_round_is_followed_by_the_next(
-    office: Office, failure: Exception, where: str
+    leader: HistoryLeader, failure: Exception, where: str
 ) -> None:
-    broken = FailingDatabase(office.database if where == "database" else office.history, failure)
-    job = office.stance_job(Rounds(3, office.clock), **{where: broken})
+    broken = FailingDatabase(leader.database if where == "database" else leader.history, failure)
+    leader.issue(3, **{where: broken})
 
-    with pytest.raises(Stopped):
-        office.run(job(office.lease))
-
-    assert office.stances() is not None
+    assert leader.stances() is not None
 
 
-def test_a_leader_that_could_not_announce_itself_does_so_later(office: Office) -> None:
-    broken = FailingDatabase(office.history, *[DatabaseUnavailable("away")] * 4)
-    ledger = Ledger(office.history, office.clock)
+def test_a_leader_that_could_not_announce_itself_does_so_later(leader: HistoryLeader) -> None:
+    broken = FailingDatabase(leader.history, *[DatabaseUnavailable("away")] * 4)
+    ledger = Ledger(leader.history, leader.clock)
 
-    with pytest.raises(Stopped):
-        office.run(office.stance_job(Rounds(2, office.clock), history=broken)(office.lease))
+    leader.issue(2, history=broken)
 
     with pytest.raises(LeaseLost):
-        office.run(ledger.append(proposal(), token=office.lease.token - 1))
+        leader.run(ledger.append(proposal(), token=leader.lease.token - 1))
 
 
-def test_a_lost_lease_ends_issuing_and_publishes_nothing(office: Office) -> None:
-    job = office.stance_job(Rounds(2, office.clock))
-    office.lose_the_lease()
+def test_a_lost_lease_ends_issuing_and_publishes_nothing(leader: HistoryLeader) -> None:
+    leader.lose_the_lease()
 
     with pytest.raises(LeaseLost):
-        office.run(job(office.lease))
+        leader.issue(2)
 
-    assert office.stances() is None
+    assert leader.stances() is None
 
 
 @pytest.mark.outcome(
     "Another leader has written to the history, but the collector holds the lease",
     "The collector keeps collecting, records no stance and logs it.",
 )
-def test_later_lease_token_in_the_history_does_not_stop_collecting(office: Office) -> None:
-    office.run(Ledger(office.history, office.clock).announce_leader(office.lease.token + 1_000))
+def test_later_lease_token_in_the_history_does_not_stop_collecting(leader: HistoryLeader) -> None:
+    leader.run(Ledger(leader.history, leader.clock).announce_leader(leader.lease.token + 1_000))
 
-    with pytest.raises(Stopped):
-        office.run(office.stance_job(Rounds(2, office.clock))(office.lease))
+    leader.issue(2)
 
 
-def test_only_sources_with_an_address_are_read(tmp_path: Path) -> None:
-    async def names(**given: object) -> list[str]:
-        files = FileClient(
-            seconds=1,
-            clock=HandClock(),
-            transport=httpx2.MockTransport(lambda _: httpx2.Response(404)),
-        )
-        settings = Settings.model_validate(given)
-        try:
-            return [each.name for each in macro_sources(settings, files, clock=HandClock())]
-        finally:
-            await files.close()
+async def test_only_sources_with_an_address_are_read(tmp_path: Path) -> None:
+    files = FileClient(seconds=1, clock=HandClock())
 
-    def sources(**given: object) -> list[str]:
-        return asyncio.run(names(**given))
+    def sources(**values: object) -> list[str]:
+        settings = Settings.model_validate(values)
+        return [source.name for source in macro_sources(settings, files, clock=HandClock())]
 
     assert sources() == ["treasury", "sofr", "effr", "etf-ibit"]
     assert sources(treasury_url="", nyfed_url="", etf_url="") == []
     own = tmp_path / "flows.csv"
     assert sources(treasury_url="", nyfed_url="", etf_file=own) == ["etf-operator"]
+    await files.close()

@@ -1,7 +1,5 @@
 """Keccak-256: published values, and every length around the block of 136 bytes."""
 
-import hashlib
-
 import pytest
 
 from barograph.kit.keccak import keccak256
@@ -18,25 +16,3 @@ GOLDEN = [
 @pytest.mark.parametrize(("data", "digest"), GOLDEN)
 def test_the_digest_is_the_published_one(data: bytes, digest: str) -> None:
     assert keccak256(data).hex() == digest
-
-
-@pytest.mark.parametrize(
-    ("signature", "selector"),
-    [
-        ("transfer(address,uint256)", "a9059cbb"),
-        ("balanceOf(address)", "70a08231"),
-        ("authorizationState(address,bytes32)", "e94a0102"),
-    ],
-)
-def test_function_selectors_are_those_of_deployed_tokens(signature: str, selector: str) -> None:
-    assert keccak256(signature.encode())[:4].hex() == selector
-
-
-def test_it_is_not_the_later_standard() -> None:
-    assert keccak256(b"abc") != hashlib.sha3_256(b"abc").digest()
-
-
-def test_digests_of_neighbouring_lengths_differ() -> None:
-    digests = {keccak256(bytes(length)) for length in range(130, 140)}
-
-    assert len(digests) == 10

@@ -76,21 +76,21 @@ class Kept:
     def pass_time(self, milliseconds: int) -> None:
         self.clock.now += milliseconds
 
+    def after(self, milliseconds: int, kid: str = OLD_ID) -> tuple[str, int]:
+        """The outcome some time later, and how often the publisher was asked by then."""
+        self.pass_time(milliseconds)
+        return self.outcome(kid), self.publisher.asked
+
 
 def test_the_set_is_asked_for_once_while_it_is_fresh() -> None:
     kept = Kept()
-    kept.find()
-    kept.pass_time(FRESH - 1)
-    kept.find()
-    assert kept.publisher.asked == 1
-    kept.pass_time(1)
-    kept.find()
-    assert kept.publisher.asked == 2
+    assert kept.after(0) == kept.after(FRESH - 1) == ("found", 1)
+    assert kept.after(1) == ("found", 2)
 
 
 @pytest.mark.outcome(
     "The identity provider adds a key",
-    "It is picked up at once. The old key works until the next refresh, 10 minutes or more later.",
+    "It works at once, and the old key until the next refresh, 10 minutes or more later.",
 )
 def test_new_key_works_at_once_and_the_old_one_while_it_is_published() -> None:
     kept = Kept()
@@ -100,25 +100,18 @@ def test_new_key_works_at_once_and_the_old_one_while_it_is_published() -> None:
     assert (kept.find(NEW_ID), kept.find(OLD_ID)) == (NEW_ID, OLD_ID)
     assert kept.publisher.asked == 2
     kept.publisher.body = key_set(NEW)
-    kept.pass_time(FRESH - 1)
-    assert kept.find(OLD_ID) == OLD_ID
-    assert kept.publisher.asked == 2
-    kept.pass_time(1)
-    assert kept.find(OLD_ID) == OLD_ID
-    assert kept.outcome(OLD_ID) == "refused"
-    assert kept.find(NEW_ID) == NEW_ID
-    assert kept.publisher.asked == 3
+    assert kept.after(FRESH - 1) == ("found", 2)
+    assert kept.after(1) == ("found", 3)
+    assert kept.after(0) == ("refused", 3)
+    assert kept.after(0, NEW_ID) == ("found", 3)
 
 
 def test_unknown_keys_refetch_the_key_set_at_most_once_in_30_seconds() -> None:
     kept = Kept()
-    assert kept.outcome("invented-0") == "refused"
-    assert kept.publisher.asked == 1
-    for number in range(100):
-        kept.pass_time(ASK_AGAIN // 50)
-        assert kept.outcome(f"invented-{number}") == "refused"
-    assert kept.publisher.asked == 1 + 2
-    assert kept.outcome() == "found"
+    assert kept.after(0, "invented") == ("refused", 1)
+    outcomes = [kept.after(ASK_AGAIN // 50, f"invented-{number}") for number in range(100)]
+    assert {outcome for outcome, _ in outcomes} == {"refused"}
+    assert kept.after(0) == ("found", 1 + 2)
 
 
 @pytest.mark.outcome(
@@ -149,34 +142,20 @@ def test_known_keys_stay_valid_for_an_hour_while_the_provider_is_down() -> None:
     kept = Kept()
     kept.find()
     kept.publisher.error = DOWN
-    kept.pass_time(FRESH)
-    assert kept.outcome() == "found"
-    assert kept.outcome() == "found"
-    assert kept.publisher.asked == 2
-    kept.pass_time(ASK_AGAIN - 1)
-    assert kept.outcome() == "found"
-    assert kept.publisher.asked == 2
-    kept.pass_time(1)
-    assert kept.outcome() == "found"
-    assert kept.publisher.asked == 3
-    kept.pass_time(USABLE - FRESH - ASK_AGAIN - 1)
-    assert kept.outcome() == "found"
-    kept.pass_time(1)
-    kept.pass_time(TRY_AGAIN)
-    assert kept.outcome() == "unavailable"
+    assert kept.after(FRESH) == kept.after(0) == kept.after(ASK_AGAIN - 1) == ("found", 2)
+    assert kept.after(1) == ("found", 3)
+    assert kept.after(USABLE - FRESH - ASK_AGAIN - 1)[0] == "found"
+    assert kept.after(1 + TRY_AGAIN)[0] == "unavailable"
     kept.publisher.error = None
-    kept.pass_time(TRY_AGAIN)
-    assert kept.outcome() == "found"
+    assert kept.after(TRY_AGAIN)[0] == "found"
 
 
 def test_without_any_keys_a_dead_provider_is_asked_once_in_a_second() -> None:
     kept = Kept()
     kept.publisher.error = DOWN
-    assert [kept.outcome() for _ in range(5)] == ["unavailable"] * 5
-    assert kept.publisher.asked == 1
+    assert [kept.after(0) for _ in range(5)] == [("unavailable", 1)] * 5
     kept.publisher.error = None
-    kept.pass_time(TRY_AGAIN)
-    assert kept.outcome() == "found"
+    assert kept.after(TRY_AGAIN) == ("found", 2)
 
 
 def test_unknown_key_is_unavailable_while_the_provider_is_down() -> None:
@@ -184,25 +163,20 @@ def test_unknown_key_is_unavailable_while_the_provider_is_down() -> None:
     kept.find()
     kept.pass_time(ASK_AGAIN)
     kept.publisher.error = DOWN
-    assert [kept.outcome(NEW_ID) for _ in range(3)] == ["unavailable"] * 3
-    assert kept.publisher.asked == 2
+    assert [kept.after(0, NEW_ID) for _ in range(3)] == [("unavailable", 2)] * 3
     assert kept.outcome(OLD_ID) == "found"
 
 
-def test_many_at_once_ask_once_and_one_who_gives_up_does_not_stop_the_others() -> None:
+async def test_many_at_once_ask_once_and_one_who_gives_up_does_not_stop_the_others() -> None:
     kept = Kept()
+    kept.publisher.go.clear()
+    impatient, *waiting = (asyncio.create_task(kept.cache.find(OLD_ID)) for _ in range(21))
+    await kept.publisher.was_asked.wait()
+    impatient.cancel()
+    await asyncio.wait([impatient])
+    kept.publisher.go.set()
 
-    async def work() -> list[str | None]:
-        kept.publisher.go.clear()
-        impatient = asyncio.ensure_future(kept.cache.find(OLD_ID))
-        waiting = [asyncio.ensure_future(kept.cache.find(OLD_ID)) for _ in range(20)]
-        await kept.publisher.was_asked.wait()
-        impatient.cancel()
-        await asyncio.wait([impatient])
-        kept.publisher.go.set()
-        return [found.kid for found in await asyncio.gather(*waiting)]
-
-    assert asyncio.run(work()) == [OLD_ID] * 20
+    assert [key.kid for key in await asyncio.gather(*waiting)] == [OLD_ID] * 20
     assert kept.publisher.asked == 1
 
 
@@ -210,26 +184,23 @@ def test_many_at_once_ask_once_and_one_who_gives_up_does_not_stop_the_others() -
     "The identity provider hangs while its key set is refreshed",
     "Tokens with known keys are verified at once; only unknown keys wait.",
 )
-def test_known_keys_are_verified_at_once_while_the_provider_hangs() -> None:
+async def test_known_keys_are_verified_at_once_while_the_provider_hangs() -> None:
     kept = Kept()
-    kept.find()
+    await kept.cache.find(OLD_ID)
     kept.pass_time(FRESH)
     kept.publisher.body = key_set(OLD, NEW)
+    kept.publisher.go.clear()
+    kept.publisher.was_asked.clear()
+    known = [await kept.cache.find(OLD_ID) for _ in range(3)]
+    await kept.publisher.was_asked.wait()
+    known += [await kept.cache.find(OLD_ID) for _ in range(3)]
+    waiting = asyncio.create_task(kept.cache.find(NEW_ID))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    kept.publisher.go.set()
 
-    async def work() -> list[str | None]:
-        kept.publisher.go.clear()
-        kept.publisher.was_asked.clear()
-        found = [(await kept.cache.find(OLD_ID)).kid for _ in range(3)]
-        await kept.publisher.was_asked.wait()
-        found += [(await kept.cache.find(OLD_ID)).kid for _ in range(3)]
-        waiting = asyncio.create_task(kept.cache.find(NEW_ID))
-        for _ in range(5):
-            await asyncio.sleep(0)
-        assert not waiting.done()
-        kept.publisher.go.set()
-        return [*found, (await waiting).kid]
-
-    assert asyncio.run(work()) == [OLD_ID] * 6 + [NEW_ID]
+    assert [key.kid for key in (*known, await waiting)] == [OLD_ID] * 6 + [NEW_ID]
     assert kept.publisher.asked == 2
 
 
@@ -239,31 +210,21 @@ def test_a_renewal_that_fails_as_nobody_foresaw_counts_as_a_failure(
     kept = Kept()
     kept.find()
     kept.publisher.error = RuntimeError("a mistake")
-    kept.pass_time(FRESH)
-    assert [kept.outcome(), kept.outcome(NEW_ID)] == ["found", "unavailable"]
-    assert kept.publisher.asked == 2
-    assert [record.message for record in caplog.records] == ["key set not renewed"]
+    assert (kept.after(FRESH), kept.after(0, NEW_ID)) == (("found", 2), ("unavailable", 2))
+    assert caplog.messages == ["key set not renewed"]
 
 
 def test_a_clock_that_is_set_back_makes_the_set_old_not_eternal() -> None:
     kept = Kept()
     kept.find()
-    kept.pass_time(-3_600_000)
-    kept.find()
-    assert kept.publisher.asked == 2
+    assert kept.after(-3_600_000) == ("found", 2)
 
 
 @pytest.mark.parametrize(
     "body",
     [
-        b"",
-        b"<html></html>",
-        b"[]",
-        b"{}",
-        b'{"keys":{}}',
-        b'{"keys":[]}',
-        b'{"keys":[null,1,"x"]}',
-        b'{"keys":[],"keys":[]}',
+        *(b"", b"<html></html>", b"[]", b"{}", b'{"keys":{}}', b'{"keys":[]}'),
+        *(b'{"keys":[null,1,"x"]}', b'{"keys":[],"keys":[]}'),
         b'{"keys":' + b"[" * 5000 + b"]" * 5000 + b"}",
         json.dumps({"keys": json.loads(key_set())["keys"] * (MAX_KEYS + 1)}).encode(),
         key_set() + b" " * MAX_KEY_SET_BYTES,
@@ -275,36 +236,19 @@ def test_what_is_no_key_set_counts_as_a_failure(body: bytes) -> None:
     kept = Kept()
     kept.find()
     kept.publisher.body = body
-    kept.pass_time(FRESH)
-    assert kept.outcome() == "found"
-    kept.pass_time(USABLE)
-    assert kept.outcome() == "unavailable"
+    assert kept.after(FRESH)[0] == "found"
+    assert kept.after(USABLE)[0] == "unavailable"
 
 
 @pytest.mark.parametrize(
     "members",
     [
         {"kty": "oct", "k": "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0LXNlYw"},
-        {"use": "enc"},
-        {"use": "other"},
-        {"key_ops": ["sign"]},
-        {"key_ops": "verify"},
-        {"alg": "ES384"},
-        {"alg": "HS256"},
-        {"alg": ["ES256"]},
-        {"crv": "P-384"},
-        {"crv": "secp256k1"},
-        {"crv": ["P-256"]},
-        {"kty": "RSA"},
-        {"kty": "quantum"},
-        {"kty": 1},
-        {"x": "AAAA"},
-        {"x": 1},
-        {"x": "ä"},
-        {"y": None},
-        {"d": "c2VjcmV0"},
-        {"kid": 1},
-        {"kid": ""},
+        *({"use": "enc"}, {"use": "other"}, {"key_ops": ["sign"]}, {"key_ops": "verify"}),
+        *({"alg": "ES384"}, {"alg": "HS256"}, {"alg": ["ES256"]}, {"crv": "P-384"}),
+        *({"crv": "secp256k1"}, {"crv": ["P-256"]}, {"kty": "RSA"}, {"kty": "quantum"}),
+        *({"kty": 1}, {"x": "AAAA"}, {"x": 1}, {"x": "ä"}, {"y": None}, {"d": "c2VjcmV0"}),
+        *({"kid": 1}, {"kid": ""}),
         {"kid": "k" * 201},
     ],
 )

@@ -1,7 +1,8 @@
 """Listening to liquidations without a gap while contracts are added and removed."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -70,29 +71,26 @@ class Market:
             await asyncio.wait([asyncio.get_running_loop().create_future()], timeout=POLL)
 
 
-def play(scene: Callable[[Market], Awaitable[None]]) -> Market:
-    async def work() -> Market:
-        market = Market()
-        listening = Listening(market, market, lambda: market.listed, POLL)
-        running = asyncio.create_task(listening.run())
-        try:
-            await market.until(lambda: market.streams)
-            await scene(market)
-        finally:
-            running.cancel()
-            await asyncio.wait([running])
-        assert not any(stream.is_open for stream in market.streams)
-        return market
-
-    return asyncio.run(work())
+@asynccontextmanager
+async def listened_market() -> AsyncIterator[Market]:
+    market = Market()
+    listening = Listening(market, market, lambda: market.listed, POLL)
+    running = asyncio.create_task(listening.run())
+    try:
+        await market.until(lambda: market.streams)
+        yield market
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+    assert not any(stream.is_open for stream in market.streams)
 
 
 @pytest.mark.outcome(
     "The exchange lists or removes a contract",
     "The collector opens new connections, and closes the old ones once there is no gap.",
 )
-def test_old_connections_stay_open_until_they_have_proved_the_time_before_the_new_ones() -> None:
-    async def scene(market: Market) -> None:
+async def test_old_connections_stay_open_until_they_proved_the_time_before_the_new_ones() -> None:
+    async with listened_market() as market:
         market.streams[0].proves(0, 100)
         market.listed = ["BTCUSDT", "NEWUSDT"]
         await market.until(lambda: len(market.streams) == 2)
@@ -105,22 +103,20 @@ def test_old_connections_stay_open_until_they_have_proved_the_time_before_the_ne
         await market.until(lambda: not old.is_open)
         new.proves(110, 200)
 
-    assert play(scene).spans.within(0, 200) == [(0, 200)]
+    assert market.spans.within(0, 200) == [(0, 200)]
 
 
-def test_old_connections_that_died_are_closed_once_the_new_ones_watch() -> None:
-    async def scene(market: Market) -> None:
+async def test_old_connections_that_died_are_closed_once_the_new_ones_watch() -> None:
+    async with listened_market() as market:
         market.listed = ["NEWUSDT"]
         await market.until(lambda: len(market.streams) == 2)
         market.streams[1].proves(105, 110)
         await market.until(lambda: not market.streams[0].is_open)
         assert market.streams[1].is_open
 
-    play(scene)
 
-
-def test_new_connections_that_never_watch_do_not_end_the_old_ones() -> None:
-    async def scene(market: Market) -> None:
+async def test_new_connections_that_never_watch_do_not_end_the_old_ones() -> None:
+    async with listened_market() as market:
         market.listed = ["NEWUSDT"]
         await market.until(lambda: len(market.streams) == 2)
         await market.polls(OVERLAP_POLLS)
@@ -128,5 +124,3 @@ def test_new_connections_that_never_watch_do_not_end_the_old_ones() -> None:
         assert market.streams[0].is_open
         await market.until(lambda: len(market.streams) == 3)
         assert sum(stream.is_open for stream in market.streams) == 2
-
-    play(scene)

@@ -54,7 +54,7 @@ def test_no_reading_has_an_impossible_number_of_contracts() -> None:
 
 
 def test_an_exchange_that_invents_contracts_writes_a_bounded_number_of_events() -> None:
-    venue, days = Venue(500), 10
+    venue, days = Venue(500), 5
     for number in range(days * 24):
         for minute in range(3):
             at = START + number * HOUR + minute * MINUTE

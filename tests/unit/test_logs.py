@@ -34,13 +34,7 @@ def test_a_line_is_time_level_logger_event_and_fields() -> None:
         " warning barograph.sample: exchange fails kind='throttled' seconds=1.5 contract=None"
     )
     assert written[:2] == "20"
-
-
-def test_an_event_without_fields_is_only_its_name() -> None:
     assert line("collector leads").endswith(" warning barograph.sample: collector leads")
-
-
-def test_arguments_of_other_libraries_are_filled_in() -> None:
     assert line("started %s of %d", "one", 2).endswith(": started one of 2")
 
 

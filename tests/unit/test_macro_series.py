@@ -68,45 +68,33 @@ def test_a_flow_is_the_change_of_shares_times_the_value_of_one() -> None:
     )
 
 
-def test_a_flow_of_zero_is_known() -> None:
-    known = fund("ibit", {FRIDAY: (1000.0, 50.0, 10.0), MONDAY: (1000.0, 51.0, 10.0)})
-
-    assert issuer_series(known, "ibit").days[1].net_flow_usd == 0.0
+START, SAME, MORE = (1000.0, 50.0, 10.0), (1000.0, 51.0, 10.0), (1010.0, 50.0, 10.1)
 
 
-def test_no_flow_is_told_across_a_business_day_without_figures() -> None:
-    days = {
-        THURSDAY: (1000.0, 50.0, 10.0),
-        MONDAY: (1100.0, 50.0, 11.0),
-        TUESDAY: (1110.0, 50.0, 11.1),
-    }
+@pytest.mark.parametrize(
+    ("days", "flows"),
+    [
+        ({FRIDAY: START, MONDAY: SAME}, [None, 0.0]),
+        ({THURSDAY: START, MONDAY: START, TUESDAY: MORE}, [None, None, 500.0]),
+        ({"2026-11-25": START, "2026-11-27": MORE}, [None, 500.0]),
+        ({FRIDAY: START, MONDAY: (4000.0, 12.5, 10.0)}, [None, None]),
+    ],
+    ids=["zero is known", "a day is missing", "a holiday is not missing", "a share split"],
+)
+def test_a_flow_needs_the_business_day_before(
+    days: Mapping[str, Day], flows: list[float | None]
+) -> None:
+    series = issuer_series(fund("ibit", days), "ibit").days
 
-    found = issuer_series(fund("ibit", days), "ibit").days
-
-    assert [(each.day, each.net_flow_usd) for each in found] == [
-        (THURSDAY, None),
-        (MONDAY, None),
-        (TUESDAY, 500.0),
-    ]
-
-
-def test_a_holiday_between_two_days_is_no_missing_day() -> None:
-    days = {"2026-11-25": (1000.0, 50.0, 10.0), "2026-11-27": (1010.0, 50.0, 10.1)}
-
-    assert issuer_series(fund("ibit", days), "ibit").days[1].net_flow_usd == 500.0
+    assert [(day.day, day.net_flow_usd) for day in series] == [*zip(days, flows, strict=True)]
 
 
 def test_a_day_that_lacks_one_figure_is_absent() -> None:
     known = fund("ibit", {FRIDAY: (1000.0, 50.0, 10.0), MONDAY: (1010.0, 50.0, 10.1)})
     del known["etf-ibit-btc"][1]
 
+    assert issuer_series({}, "ibit") == EtfSeries("IBIT only", ())
     assert [each.day for each in issuer_series(known, "ibit").days] == [FRIDAY]
-
-
-def test_a_share_split_is_not_a_flow() -> None:
-    days = {FRIDAY: (1000.0, 50.0, 10.0), MONDAY: (4000.0, 12.5, 10.0)}
-
-    assert issuer_series(fund("ibit", days), "ibit").days[1].net_flow_usd is None
 
 
 def test_an_imported_flow_is_used_where_shares_give_none() -> None:
@@ -125,13 +113,8 @@ def test_an_imported_flow_is_used_where_shares_give_none() -> None:
     assert (tuesday.net_flow_usd, tuesday.source) == (500.0, "ibit")
 
 
-def test_without_figures_there_are_no_days() -> None:
-    assert issuer_series({}, "ibit") == EtfSeries("IBIT only", ())
-
-
 def test_a_number_is_as_new_as_the_newest_figure_behind_it() -> None:
-    known = fund("ibit", {MONDAY: (1010.0, 50.0, 10.1)}) | {}
-    earlier = fund("ibit", {FRIDAY: (1000.0, 50.0, 10.0)}, at=AT + 9)
+    known, earlier = fund("ibit", {MONDAY: MORE}), fund("ibit", {FRIDAY: START}, at=AT + 9)
     both = {series: earlier[series] + known[series] for series in known}
 
     assert issuer_series(both, "ibit").days[1].observed_at == AT + 9

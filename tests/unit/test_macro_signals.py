@@ -1,7 +1,6 @@
 """Signals of daily figures: what they say, when they say unknown, and without the exchange."""
 
 import logging
-from typing import Any
 
 import pytest
 
@@ -71,30 +70,29 @@ def test_the_value_of_flow_names_what_is_covered() -> None:
     assert btc_etf_flow(of_flows(-0.5, -0.5, -0.25, -0.2)).value.startswith("-1.45 % of assets")
 
 
+def without_a_day(seen: MacroEvidence) -> MacroEvidence:
+    days = seen.etf.days
+    return seen._replace(etf=EtfSeries("IBIT only", days[:-3] + days[-2:]))
+
+
 @pytest.mark.parametrize(
-    ("newest", "how", "is_known"),
+    ("seen", "is_known"),
     [
-        ([], {"count": 20}, True),
-        ([], {"count": 19}, False),
-        ([None, 0.1, 0.1, 0.1, 0.1, 0.1], {}, True),
-        ([None, 0.1, 0.1, 0.1, 0.1], {}, False),
-        ([None], {}, False),
-        ([], {"day": "2026-11-04"}, True),
-        ([], {"day": "2026-11-03"}, False),
+        (of_flows(count=20), True),
+        (of_flows(count=19), False),
+        (of_flows(None, 0.1, 0.1, 0.1, 0.1, 0.1), True),
+        (of_flows(None, 0.1, 0.1, 0.1, 0.1), False),
+        (of_flows(None), False),
+        (of_flows(day="2026-11-04"), True),
+        (of_flows(day="2026-11-03"), False),
+        (of_flows(*[100.0] * 5), True),
+        (without_a_day(of_flows(*[100.0] * 5)), False),
     ],
 )
 def test_flow_needs_twenty_days_all_five_flows_and_a_recent_day(
-    newest: list[float | None], how: dict[str, Any], is_known: bool
+    seen: MacroEvidence, is_known: bool
 ) -> None:
-    assert (btc_etf_flow(of_flows(*newest, **how)) != NOT_KNOWN) == is_known
-
-
-def test_a_week_with_a_missing_business_day_is_not_judged() -> None:
-    whole = of_flows(*[100.0] * 5)
-    holed = whole.etf.days[:-3] + whole.etf.days[-2:]
-
-    assert btc_etf_flow(whole) != NOT_KNOWN
-    assert btc_etf_flow(whole._replace(etf=EtfSeries("IBIT only", holed))) == NOT_KNOWN
+    assert (btc_etf_flow(seen) != NOT_KNOWN) == is_known
 
 
 @pytest.mark.parametrize(
@@ -127,23 +125,25 @@ def test_the_value_of_rates_is_in_percent_and_basis_points() -> None:
     )
 
 
+MONTH = of_yields([4.0] * 30, [4.0] * 30)
+
+
 @pytest.mark.parametrize(
-    ("count", "day", "is_known"),
-    [(21, "2026-11-04", True), (20, "2026-11-04", False), (21, "2026-11-03", False)],
+    ("seen", "is_known"),
+    [
+        (of_yields([4.0] * 21, [4.0] * 21, day="2026-11-04"), True),
+        (of_yields([4.0] * 20, [4.0] * 20, day="2026-11-04"), False),
+        (of_yields([4.0] * 21, [4.0] * 21, day="2026-11-03"), False),
+        (MONTH._replace(us3m=MONTH.us3m[:-2]), False),  # of too old a day
+        (MONTH._replace(us3m=MONTH.us3m[10:]), False),
+        (MONTH._replace(us3m=[]), False),
+        (MONTH._replace(us10y=MONTH.us10y[9:]), True),
+    ],
 )
-def test_rates_need_twenty_one_recent_days(count: int, day: str, is_known: bool) -> None:
-    seen = of_yields([4.0] * count, [4.0] * count, day=day)
-
+def test_rates_need_twenty_one_recent_days_with_both_yields(
+    seen: MacroEvidence, is_known: bool
+) -> None:
     assert (us_rates(seen) != NOT_KNOWN) == is_known
-
-
-def test_only_days_with_both_yields_count() -> None:
-    seen = of_yields([4.0] * 30, [4.0] * 30)
-
-    assert us_rates(seen._replace(us3m=seen.us3m[:-2])) == NOT_KNOWN  # of too old a day
-    assert us_rates(seen._replace(us3m=seen.us3m[10:])) == NOT_KNOWN
-    assert us_rates(seen._replace(us3m=[])) == NOT_KNOWN
-    assert us_rates(seen._replace(us10y=seen.us10y[9:])) != NOT_KNOWN
 
 
 def both(at: int = START) -> MacroEvidence:
@@ -162,9 +162,9 @@ def labels(conclusion: SignalConclusion | None) -> dict[str, str]:
     return {each.key: each.label for each in conclusion.signals.signals}
 
 
-def stored(desk: SignalJudge, conclusion: SignalConclusion | None) -> SignalConclusion | None:
+def stored(judge: SignalJudge, conclusion: SignalConclusion | None) -> SignalConclusion | None:
     if conclusion is not None:
-        desk.written(conclusion)
+        judge.written(conclusion)
     return conclusion
 
 
@@ -173,11 +173,11 @@ def stored(desk: SignalJudge, conclusion: SignalConclusion | None) -> SignalConc
     "Their signals are still evaluated; market signals become `unknown` at the freshness limit.",
 )
 def test_daily_figure_signals_are_evaluated_while_the_exchange_fails() -> None:
-    desk = SignalJudge()
-    first = stored(desk, desk.conclude(evidence(as_of=START), both()))
+    judge = SignalJudge()
+    first = stored(judge, judge.conclude(evidence(as_of=START), both()))
     assert first is not None
 
-    failed = stored(desk, desk.conclude_failure(of_flows(at=START + MINUTE), "a venue"))
+    failed = stored(judge, judge.conclude_failure(of_flows(at=START + MINUTE), "a venue"))
 
     assert failed is not None
     market = len(MARKET_METHODS)
@@ -195,22 +195,22 @@ def test_daily_figure_signals_are_evaluated_while_the_exchange_fails() -> None:
 
 
 def test_a_failure_is_judged_once_a_minute_and_delays_no_reading() -> None:
-    desk = SignalJudge()
-    stored(desk, desk.conclude(evidence(as_of=START), both()))
+    judge = SignalJudge()
+    stored(judge, judge.conclude(evidence(as_of=START), both()))
 
-    assert desk.conclude_failure(both(START + MINUTE - 1), "a venue") is None
-    assert stored(desk, desk.conclude_failure(both(START + MINUTE), "a venue")) is not None
-    assert desk.conclude_failure(both(START + MINUTE + 5_000), "a venue") is None
+    assert judge.conclude_failure(both(START + MINUTE - 1), "a venue") is None
+    assert stored(judge, judge.conclude_failure(both(START + MINUTE), "a venue")) is not None
+    assert judge.conclude_failure(both(START + MINUTE + 5_000), "a venue") is None
     later = evidence(as_of=START + MINUTE + 10_000)
-    assert stored(desk, desk.conclude(later, both())) is not None
-    assert desk.conclude(evidence(as_of=START + MINUTE + 15_000), both()) is None
+    assert stored(judge, judge.conclude(later, both())) is not None
+    assert judge.conclude(evidence(as_of=START + MINUTE + 15_000), both()) is None
 
 
 def test_where_nothing_was_ever_judged_a_failure_judges_only_what_is_known() -> None:
-    desk = SignalJudge()
+    judge = SignalJudge()
 
-    assert desk.conclude_failure(NO_FIGURES._replace(at=START), "a venue") is None
-    assert labels(desk.conclude_failure(both(), "a venue")) == {
+    assert judge.conclude_failure(NO_FIGURES._replace(at=START), "a venue") is None
+    assert labels(judge.conclude_failure(both(), "a venue")) == {
         **{each.key: "unknown" for each in MARKET_METHODS},
         "btc-etf-flow": "mixed",
         "us-rates": "consolidation",

@@ -17,7 +17,7 @@ from barograph.kit.business_days import (
     trading_days,
 )
 from barograph.macro.evidence import Calendar
-from barograph_demo.servers.macro_files import FUND_PATH, TREASURY_PATH, Distortion, answer, file_of
+from barograph_demo.servers.macro_files import FUND_PATH, TREASURY_PATH, answer
 from barograph_demo.world.macro import (
     BASKET,
     CoinPrices,
@@ -39,36 +39,31 @@ MACRO = MacroWorld(WORLD)
 CURVES = {"type": "daily_treasury_yield_curve"}
 SOFR = "/api/rates/secured/sofr/last/400.json"
 EFFR = "/api/rates/unsecured/effr/last/400.json"
-PLAIN = Distortion()
 
 
 def milliseconds(text: str) -> int:
     return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()) * 1000
 
 
-def body(path: str, query: dict[str, str], at: int, distortion: Distortion = PLAIN) -> bytes:
-    found = answer(MACRO, path, query, at, distortion)
-    assert found.status == 200
-    return found.body
+def body(path: str, query: dict[str, str], at: int, macro: MacroWorld = MACRO) -> bytes:
+    file = answer(macro, path, query, at)
+    assert file.status == 200
+    return file.body
 
 
-def treasury(at: int, distortion: Distortion = PLAIN, year: int = 2026) -> list[dict[str, str]]:
-    text = body(f"{TREASURY_PATH}/{year}/all", CURVES, at, distortion).decode()
+def treasury(at: int, year: int = 2026, macro: MacroWorld = MACRO) -> list[dict[str, str]]:
+    text = body(f"{TREASURY_PATH}/{year}/all", CURVES, at, macro).decode()
     return list(csv.DictReader(io.StringIO(text)))
 
 
-def rates(path: str, at: int, distortion: Distortion = PLAIN) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(body(path, {}, at, distortion))["refRates"]
-    return found
+def rates(path: str, at: int) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads(body(path, {}, at))["refRates"]
+    return rows
 
 
-def holdings(at: int, distortion: Distortion = PLAIN, **query: str) -> list[list[str]]:
-    text = body(FUND_PATH, query, at, distortion).decode("utf-8-sig")
-    return list(csv.reader(io.StringIO(text)))
-
-
-def stated(rows: list[list[str]], name: str) -> str:
-    return next(row[1] for row in rows if row[0] == name)
+def holdings_day(at: int) -> str:
+    rows = csv.reader(io.StringIO(body(FUND_PATH, {}, at).decode("utf-8-sig")))
+    return next(row[1] for row in rows if row[0] == "Fund Holdings as of")
 
 
 def everything(macro: MacroWorld, at: int) -> list[bytes]:
@@ -102,11 +97,6 @@ def test_every_business_day_has_a_figure_and_no_other_day_has() -> None:
     assert not {"11/11/2026", "10/12/2026", "09/07/2026"} & found
 
 
-def test_twenty_day_changes_exist_at_the_epoch() -> None:
-    assert len(MACRO.curves(EPOCH)) > 60
-    assert len(MACRO.fund(EPOCH)) > 60
-
-
 def test_yields_are_published_in_the_evening() -> None:
     summer, winter = milliseconds("2026-10-15T22:00"), milliseconds("2026-11-10T23:00")
     for moment, day in ((summer, "10/15/2026"), (winter, "11/10/2026")):
@@ -116,59 +106,32 @@ def test_yields_are_published_in_the_evening() -> None:
 
 def test_overnight_rates_are_published_on_the_next_business_morning() -> None:
     monday = date(2026, 10, 19)
-    assert rates(SOFR, new_york(monday, 8) - 1)[0]["effectiveDate"] == "2026-10-15"
-    assert rates(SOFR, new_york(monday, 8))[0]["effectiveDate"] == "2026-10-16"
-    assert rates(EFFR, new_york(monday, 9) - 1)[0]["effectiveDate"] == "2026-10-15"
-    assert rates(EFFR, new_york(monday, 9))[0]["effectiveDate"] == "2026-10-16"
+    for path, moment in ((SOFR, new_york(monday, 8)), (EFFR, new_york(monday, 9))):
+        assert rates(path, moment - 1)[0]["effectiveDate"] == "2026-10-15"
+        assert rates(path, moment)[0]["effectiveDate"] == "2026-10-16"
 
 
 def test_holdings_are_published_before_the_next_trading_day() -> None:
     moment = fund_published_at(date(2026, 10, 16))
     assert moment == milliseconds("2026-10-19T10:30")
-    assert stated(holdings(moment - 1), "Fund Holdings as of") == "Oct 15, 2026"
-    assert stated(holdings(moment), "Fund Holdings as of") == "Oct 16, 2026"
-
-
-@pytest.mark.parametrize(
-    ("day", "utc_hour"),
-    [
-        (date(2026, 3, 6), 13),
-        (date(2026, 3, 9), 12),
-        (date(2026, 10, 30), 12),
-        (date(2026, 11, 2), 13),
-    ],
-)
-def test_new_york_changes_its_clocks(day: date, utc_hour: int) -> None:
-    assert datetime.fromtimestamp(new_york(day, 8) / 1000, UTC).hour == utc_hour
-
-
-def test_the_treasurys_file_is_newest_first_under_its_own_header() -> None:
-    text = body(f"{TREASURY_PATH}/2026/all", CURVES, NOW).decode()
-    assert text.startswith('Date,"1 Mo","1.5 Month","2 Mo","3 Mo","4 Mo","6 Mo","1 Yr","2 Yr",')
-    rows = treasury(NOW)
-    days = [datetime.strptime(row["Date"], "%m/%d/%Y").replace(tzinfo=UTC) for row in rows]
-    assert days == sorted(days, reverse=True)
-    newest = MACRO.curves(NOW)[-1]
-    assert [float(cell) for cell in list(rows[0].values())[1:]] == list(newest.yields)
+    assert holdings_day(moment - 1) == "Oct 15, 2026"
+    assert holdings_day(moment) == "Oct 16, 2026"
 
 
 def test_a_year_has_its_own_file_and_an_empty_one_has_a_header_only() -> None:
     later = EPOCH + 150 * DAY
-    assert {row["Date"][-4:] for row in treasury(later, year=2027)} == {"2027"}
-    assert {row["Date"][-4:] for row in treasury(later, year=2026)} == {"2026"}
+    assert {row["Date"][-4:] for row in treasury(later, 2027)} == {"2027"}
+    assert {row["Date"][-4:] for row in treasury(later, 2026)} == {"2026"}
     assert body(f"{TREASURY_PATH}/2027/all", CURVES, NOW).count(b"\n") == 1
 
 
 def test_a_maturity_is_blank_before_it_was_published_and_has_no_column_the_year_before() -> None:
     macro = MacroWorld(World(SEED, milliseconds("2025-03-03T00:00")))
     at = milliseconds("2025-03-05T00:00")
-    files = {}
-    for year in (2024, 2025):
-        text = answer(macro, f"{TREASURY_PATH}/{year}/all", CURVES, at).body.decode()
-        files[year] = {row["Date"]: row for row in csv.DictReader(io.StringIO(text))}
-    assert "1.5 Month" not in files[2024]["12/31/2024"]
-    assert files[2025]["02/14/2025"]["1.5 Month"] == ""
-    assert float(files[2025]["02/18/2025"]["1.5 Month"]) > 0
+    assert not any("1.5 Month" in row for row in treasury(at, 2024, macro))
+    by_day = {row["Date"]: row["1.5 Month"] for row in treasury(at, 2025, macro)}
+    assert by_day["02/14/2025"] == ""
+    assert float(by_day["02/18/2025"]) > 0
 
 
 def test_yields_stay_plausible_and_some_worlds_invert() -> None:
@@ -198,31 +161,6 @@ def test_the_target_range_changes_once_and_holds_the_funds_rate(seed: int) -> No
     assert is_business_day(macro.policy.since)
 
 
-def test_rates_have_the_members_of_the_real_files() -> None:
-    newest = rates(EFFR, NOW)[0]
-    assert list(newest) == [
-        "effectiveDate",
-        "type",
-        "percentRate",
-        "percentPercentile1",
-        "percentPercentile25",
-        "percentPercentile75",
-        "percentPercentile99",
-        "targetRateFrom",
-        "targetRateTo",
-        "volumeInBillions",
-        "revisionIndicator",
-    ]
-    assert set(newest) - set(rates(SOFR, NOW)[0]) == {"targetRateFrom", "targetRateTo"}
-    assert newest["targetRateTo"] - newest["targetRateFrom"] == 0.25
-
-
-def test_the_requested_number_of_rates_is_returned() -> None:
-    rows = rates(SOFR.replace("400", "5"), NOW)
-    assert rows == rates(SOFR, NOW)[:5]
-    assert answer(MACRO, SOFR.replace("400", "0"), {}, NOW).status == 400
-
-
 def test_some_sofr_values_are_revised_in_the_afternoon_after_their_publication() -> None:
     revised = [row for row in MACRO.sofr(NOW) if row.rate != row.first]
     assert 3 <= len(revised) <= 30
@@ -232,23 +170,6 @@ def test_some_sofr_values_are_revised_in_the_afternoon_after_their_publication()
     assert before["effectiveDate"] == after["effectiveDate"] == chosen.day.isoformat()
     assert (before["percentRate"], before["revisionIndicator"]) == (chosen.first, "")
     assert (after["percentRate"], after["revisionIndicator"]) == (chosen.rate, "r")
-
-
-def test_the_funds_file_states_its_day_shares_and_coins() -> None:
-    rows = holdings(NOW)
-    fund = MACRO.fund(NOW)[-1]
-    assert rows[0] == ["iShares Bitcoin Trust ETF"]
-    assert stated(rows, "Fund Holdings as of") == f"{fund.day:%b %d, %Y}"
-    assert stated(rows, "Shares Outstanding") == f"{fund.shares:,.2f}"
-    header = next(row for row in rows if row[0] == "Ticker")
-    table = [dict(zip(header, row, strict=True)) for row in rows if row[0] in {"BTC", "USD"}]
-    values = [float(row["Market Value"].replace(",", "")) for row in table]
-    assert sum(values) == pytest.approx(fund.net_assets)
-    assert float(table[0]["Quantity"].replace(",", "")) == fund.coins
-
-
-def test_the_funds_file_is_that_of_the_newest_day_whatever_day_is_asked_for() -> None:
-    assert holdings(NOW, asOfDate="20261016") == holdings(NOW)
 
 
 def test_flows_are_whole_baskets_and_change_the_coins_accordingly() -> None:
@@ -300,56 +221,3 @@ def test_between_two_releases_nothing_changes() -> None:
         assert everything(MACRO, following - 1) == seen[-1]
     assert len(set(map(tuple, seen))) >= 10
     assert effr_published_at(date(2026, 10, 30)) in moments
-
-
-def test_releases_of_two_spans_are_those_of_both_together() -> None:
-    middle = EPOCH + 11 * DAY + 12_345
-    split = MACRO.releases(EPOCH, middle) + MACRO.releases(middle, EPOCH + 20 * DAY)
-    assert split == MACRO.releases(EPOCH, EPOCH + 20 * DAY)
-
-
-def test_a_revision_changes_only_the_newest_day_and_stays_when_newer_days_come() -> None:
-    twist = Distortion(revised=NOW - 3 * DAY)
-    known = treasury(NOW - 3 * DAY)[0]["Date"]
-    pairs = zip(treasury(NOW), treasury(NOW, twist), strict=True)
-    changed = [(before, after) for before, after in pairs if before != after]
-    assert [before["Date"] for before, _ in changed] == [known]
-    assert float(changed[0][1]["10 Yr"]) - float(changed[0][0]["10 Yr"]) == pytest.approx(0.06)
-    for path in (SOFR, EFFR):
-        pairs_of_rates = zip(rates(path, NOW), rates(path, NOW, twist), strict=True)
-        marked = [after for before, after in pairs_of_rates if before != after]
-        assert [row["revisionIndicator"] for row in marked] == ["r"]
-    assert holdings(NOW, twist) == holdings(NOW)
-    day = MACRO.fund(NOW - 3 * DAY)[-1]
-    shares = stated(holdings(NOW - 3 * DAY, twist), "Shares Outstanding")
-    assert float(shares.replace(",", "")) == day.shares + 25 * BASKET
-
-
-def test_an_incomplete_file_lacks_what_a_reader_needs() -> None:
-    twist = Distortion(incomplete=True)
-    assert not {"3 Mo", "2 Yr", "10 Yr"} & set(treasury(NOW, twist)[0])
-    assert "1 Mo" in treasury(NOW, twist)[0]
-    assert "percentRate" not in rates(SOFR, NOW, twist)[0]
-    assert "percentRate" not in rates(EFFR, NOW, twist)[0]
-    rows = holdings(NOW, twist)
-    assert not any(row[0] == "Shares Outstanding" for row in rows)
-    assert "Quantity" not in next(row for row in rows if row[0] == "Ticker")
-
-
-@pytest.mark.parametrize(
-    ("path", "query"),
-    [
-        ("/", {}),
-        (f"{TREASURY_PATH}/2026/all", {"type": "daily_treasury_bill_rates"}),
-        (f"{TREASURY_PATH}/26/all", CURVES),
-        ("/api/rates/secured/sofr/last/five.json", {}),
-        (FUND_PATH.replace("333011", "1"), {}),
-    ],
-)
-def test_an_unknown_file_is_not_found(path: str, query: dict[str, str]) -> None:
-    assert answer(MACRO, path, query, NOW).status == 404
-
-
-def test_each_file_is_known_by_its_path() -> None:
-    paths = (f"{TREASURY_PATH}/2026/all", SOFR, EFFR, FUND_PATH, "/robots.txt")
-    assert [file_of(path) for path in paths] == ["treasury", "sofr", "effr", "etf", None]

@@ -46,54 +46,21 @@ def test_an_address_is_taken_up_to_its_limits(
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "name",
-        "@example.com",
-        "name@",
-        "name@localhost",
-        "name@example",
-        "name@@example.com",
-        "a@b@example.com",
-        ".name@example.com",
-        "+alice@example.com",
-        "++a@example.com",
-        "+@example.com",
-        "name.@example.com",
-        "na..me@example.com",
-        "name@.example.com",
-        "name@example.com.",
-        "name@example..com",
-        "name@-example.com",
-        "name@example-.com",
-        "name@exam_ple.com",
-        "name@127.0.0.1",
-        "name@[127.0.0.1]",
-        "name@[IPv6:2001:db8::1]",
-        '"name"@example.com',
-        '"na me"@example.com',
-        "na me@example.com",
-        " name@example.com",
-        "name@example.com ",
-        "name(comment)@example.com",
-        "name@example.com(comment)",
-        "Name <name@example.com>",
-        "<name@example.com>",
-        "@relay.example:name@example.com",
-        "relay!name%x@example",
-        "name@example.com,other@example.com",
-        "name@example.com;other@example.com",
-        "name@example.com\n",
-        "name@example.com\r\nBcc: other@example.com",
-        "name\r\n@example.com",
-        "name@example.com\0",
-        "na\tme@example.com",
-        "na\x7fme@example.com",
-        "nämé@example.com",
-        "name@exämple.com",
-        "name\uff20example.com",
-        "name@example。com",
-        "name\u2028@example.com",
-        "\ud800@example.com",
+        *("", "name", "@example.com", "name@", "name@localhost", "name@example"),
+        *("name@@example.com", "a@b@example.com", ".name@example.com", "+alice@example.com"),
+        *("++a@example.com", "+@example.com", "name.@example.com", "na..me@example.com"),
+        *("name@.example.com", "name@example.com.", "name@example..com", "name@-example.com"),
+        *("name@example-.com", "name@exam_ple.com", "name@127.0.0.1", "name@[127.0.0.1]"),
+        *("name@[IPv6:2001:db8::1]", '"name"@example.com', '"na me"@example.com'),
+        *("na me@example.com", " name@example.com", "name@example.com "),
+        *("name(comment)@example.com", "name@example.com(comment)"),
+        *("Name <name@example.com>", "<name@example.com>", "@relay.example:name@example.com"),
+        *("relay!name%x@example", "name@example.com,other@example.com"),
+        *("name@example.com;other@example.com", "name@example.com\n"),
+        *("name@example.com\r\nBcc: other@example.com", "name\r\n@example.com"),
+        *("name@example.com\0", "na\tme@example.com", "na\x7fme@example.com"),
+        *("nämé@example.com", "name@exämple.com", "name\uff20example.com"),
+        *("name@example。com", "name\u2028@example.com", "\ud800@example.com"),
         "a" * 100_000,
         "a." * 100_000 + "a@example.com",
     ],
@@ -115,6 +82,7 @@ def test_no_accepted_address_can_break_out_of_a_mail_header(text: str, ending: s
         email, mailbox = parse_address(text + ending)
     except InvalidRequest:
         return
+    assert parse_address(email) == (email, mailbox)
     assert parse_address(mailbox).mailbox == mailbox
     for accepted in (email, mailbox):
         assert accepted.isascii()
@@ -122,11 +90,3 @@ def test_no_accepted_address_can_break_out_of_a_mail_header(text: str, ending: s
         assert not set(accepted) & set(' \r\n\0\t"<>,;:()[]\\')
         assert accepted.count("@") == 1
         assert len(accepted) <= 254
-
-
-@pytest.mark.thorough
-@given(st.from_regex(r"[a-z]{1,9}(\.[A-Z]{1,9})?@([a-z]{1,9}\.){1,9}[a-z]{2,5}", fullmatch=True))
-def test_an_accepted_address_is_read_again_as_itself(text: str) -> None:
-    address = parse_address(text)
-    assert parse_address(address.email) == address
-    assert parse_address(address.mailbox).mailbox == address.mailbox

@@ -14,19 +14,13 @@ from msgspec.structs import replace
 
 from barograph.kit.timestamps import DAY
 from barograph.markets.liquidations import LiquidationTotals
-from barograph.markets.records import (
-    MAJORS,
-    DayAgo,
-    LongAccounts,
-    PastValues,
-    Perpetual,
-    majors_of,
-)
+from barograph.markets.records import MAJORS, DayAgo, LongAccounts, PastValues, Perpetual, majors_of
 from barograph.markets.symbols import index_of
 from barograph.markets.view import FreshnessLimits, MarketView
 from barograph.site.market_facts import (
     MEANINGS,
     NAMES,
+    FoundPerpetual,
     find_perpetual,
     left_out_text,
     market_facts,
@@ -100,6 +94,12 @@ def markup_of(found: MarketTable, root: str = "") -> str:
     rows = found.select(MarketsQuery())
     markup = str(table_rows(rows, root, "USDT", ranks_of(found.rows)))
     return markup.replace("<wbr>", "<wbr/>")
+
+
+def page_of(perpetual: Perpetual, name: str) -> FoundPerpetual:
+    page = find_perpetual(index_of(reading(contracts=(perpetual,))), name)
+    assert page is not None
+    return page
 
 
 def names(found: MarketTable, **asked: str) -> list[str]:
@@ -179,7 +179,7 @@ def test_a_row_has_every_number_with_its_interval_and_a_dash_for_what_is_not_kno
     ]
     assert cells(found, "ETH")[2:6] == ["-2.77", "-0.01258h", "$2.50B", "-3.8"]
     assert cells(found, "1000PEPE") == [
-        *("1000PEPE", "0.012000", "—", "+0.01004h", "$90.00M", "—", "—", "$0$0", "—"),
+        *("1000PEPE", "0.012000", "—", "+0.01004h", "$90.00M", "—", "—", "$0$0", "—")
     ]
 
 
@@ -317,22 +317,17 @@ def test_the_address_of_a_page_means_the_contract_that_it_shows() -> None:
 
     # An asset goes before a full name, and BTC is the contract with the usual name.
     assert [row.symbol for row in rows] == [None, "BTC", "ETH", "1000PEPE", "BTCUSDT"]
-    for row in rows:
-        if row.symbol is None:
-            continue
-        assert find_perpetual(index, row.symbol) == (row.perpetual, row.symbol)
-    for name, perpetual in index.items():
-        found = find_perpetual(index, name)
-        assert found is not None
-        assert found.perpetual is perpetual
+    for row in rows[1:]:
+        assert find_perpetual(index, row.symbol or "") == (row.perpetual, row.symbol)
+    pages = {name: find_perpetual(index, name) for name in index}
+    assert {name: page and page.perpetual for name, page in pages.items()} == index
 
 
 def test_a_perpetuals_numbers_are_told_with_unit_interval_and_time() -> None:
-    found = find_perpetual(index_of(reading()), "1000PEPE")
-    assert found is not None
     sampled = [LongAccounts("1000PEPEUSDT", 0.0, START - MINUTE)]
 
-    facts = {fact.name: fact for fact in market_facts(view_of(sampled=sampled), found).facts}
+    shown = market_facts(view_of(sampled=sampled), page_of(PEPE, "1000PEPE"))
+    facts = {fact.name: fact for fact in shown.facts}
 
     assert list(facts) == list(NAMES.values())
     told = {
@@ -362,20 +357,15 @@ def test_open_interest_is_shown_in_dollars_and_coins_if_they_are_known(
     base: str, usd: float | None, coins: float | None, shown: tuple[str, str]
 ) -> None:
     perpetual = changed(BTC, base=base, open_interest_usd=usd, open_interest_coins=coins)
-    found = find_perpetual(index_of(reading(contracts=(perpetual,))), base)
-    assert found is not None
-
-    fact = market_facts(view_of((perpetual,)), found).facts[2]
+    fact = market_facts(view_of((perpetual,)), page_of(perpetual, base)).facts[2]
     assert (Markup(fact.value).striptags(), fact.note) == shown
     assert (fact.read_at is None) == (usd is None)
 
 
 def test_a_share_past_its_bound_is_not_known() -> None:
-    found = find_perpetual(index_of(reading()), "BTC")
-    assert found is not None
     old = [LongAccounts("BTCUSDT", 61.5, START - LIMITS.long_accounts)]
 
-    shown = market_facts(view_of(sampled=old), found)
+    shown = market_facts(view_of(sampled=old), page_of(BTC, "BTC"))
     (share,) = [fact for fact in shown.facts if fact.name == "Long accounts"]
 
     assert "61.5" not in share.value
@@ -392,17 +382,13 @@ def test_funding_is_shown_with_every_digit_that_the_exchange_gave(
     percent: float, shown: str
 ) -> None:
     perpetual = changed(BTC, funding_rate_pct=percent)
-    found = find_perpetual(index_of(reading(contracts=(perpetual,))), "BTC")
-    assert found is not None
-
-    assert market_facts(view_of((perpetual,)), found).facts[1].note.startswith(f"{shown} per 8 h")
+    fact = market_facts(view_of((perpetual,)), page_of(perpetual, "BTC")).facts[1]
+    assert fact.note.startswith(f"{shown} per 8 h")
 
 
 def test_a_perpetual_is_told_with_its_changes_and_liquidations_by_side() -> None:
-    found = find_perpetual(index_of(reading()), "BTC")
-    assert found is not None
-
-    facts = market_facts(view_of(watched=LIQUIDATED, day_ago=DAY_AGO), found, RISING).facts
+    view = view_of(watched=LIQUIDATED, day_ago=DAY_AGO)
+    facts = market_facts(view, page_of(BTC, "BTC"), RISING).facts
 
     assert facts[0].note == "USDT, +11.67 % in 24 h, +11.67 % in 7 days"
     assert facts[2].note == "+25.00 % in 24 h; in USD"

@@ -102,8 +102,9 @@ def test_who_is_asked_by_some_requests_only_is_told_as_far_as_it_is_known(
 
 
 @pytest.mark.outcome(
-    "A source of daily figures fails",
-    "`/api/status` shows the source, the kind of failure and when it began.",
+    "A publisher of daily figures fails",
+    "The collector reads the others and retries. `/api/status` shows the kind of failure and "
+    "its start.",
 )
 def test_a_source_of_figures_that_fails_is_named() -> None:
     sources = {
@@ -168,8 +169,8 @@ KNOWN_DAYS = "days are known; the operator can add earlier days: barograph macro
 )
 @pytest.mark.outcome(
     "Fewer than 20 days of ETF figures are known",
-    "No ETF stance is issued. `/api/status` shows `warming_up`, how many days are known, and how "
-    "the operator can import earlier ones.",
+    "No ETF stance. `/api/status` shows `warming_up`, the known days, and how to import "
+    "earlier ones.",
 )
 def test_a_stance_that_waits_for_a_source_or_for_more_days_is_no_failure(
     waiting: NotIssuedYet, etf: tuple[str, str]
@@ -297,8 +298,8 @@ def test_values_that_were_refused_are_counted_by_field() -> None:
 
 @pytest.mark.outcome(
     "An instance has tracked liquidations for less than a day",
-    "`/api/status` shows `warming_up` and when that will end. "
-    "It counts neither as degraded nor as an incident.",
+    "`/api/status` shows `warming_up` and until when, the home page a countdown. That is no "
+    "failure.",
 )
 @pytest.mark.parametrize(
     ("hours", "missed", "condition", "ready_at"),

@@ -56,7 +56,7 @@ def supervised(scene: Callable[[Supervisor], Awaitable[None]]) -> None:
 
 @pytest.mark.outcome(
     "A process of the service dies",
-    "The supervisor restarts it.",
+    "It is started again. The others keep answering.",
 )
 def test_a_child_that_dies_is_started_again(tmp_path: Path) -> None:
     async def scene(supervisor: Supervisor) -> None:

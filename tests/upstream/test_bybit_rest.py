@@ -370,7 +370,7 @@ def test_three_refusals_hold_every_endpoint_for_a_minute() -> None:
 
 @pytest.mark.outcome(
     "An exchange refuses or fails one of its other routes, such as the long-account shares",
-    "Only the data of that route is missing. Readings go on, and no other venue takes over.",
+    "Only the data of that route is missing. No other venue takes over.",
 )
 @pytest.mark.parametrize(("status", "calls"), [(502, 4), (403, 3)])
 def test_failing_or_refused_shares_do_not_stop_the_tickers(status: int, calls: int) -> None:

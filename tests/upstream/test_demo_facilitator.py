@@ -53,7 +53,7 @@ def test_a_payment_is_verified_and_moves_money_once(tmp_path: Path) -> None:
 
 @pytest.mark.outcome(
     "A smart wallet pays with a signature of more than 65 bytes",
-    "The facilitator asks the wallet's contract. If there is none yet, 402 and nothing is charged.",
+    "The facilitator asks its contract. Without one, 402 and no charge.",
 )
 def test_a_smart_wallet_pays_with_the_signature_that_its_contract_accepts(tmp_path: Path) -> None:
     smart, owners = "0x" + "5a" * 20, [*load_or_create_wallets(tmp_path).values()][:2]

@@ -183,7 +183,7 @@ def test_a_flow_that_is_not_known_is_left_empty() -> None:
 )
 @pytest.mark.outcome(
     "A line in the operator's file of fund flows is invalid",
-    "The file is rejected. The message names the line and the error.",
+    "The file is rejected, and the invalid line is named.",
 )
 def test_a_line_that_cannot_be_used_is_named(text: str, message: str) -> None:
     whole = text if text == "" or text.startswith("date") else OPERATOR + text
@@ -196,7 +196,7 @@ def test_a_line_that_cannot_be_used_is_named(text: str, message: str) -> None:
 
 @pytest.mark.outcome(
     "A daily figure is out of range",
-    "The collector rejects the file, and `/api/status` names the figure.",
+    "The collector rejects the file, and `/api/status` says why.",
 )
 @pytest.mark.parametrize(
     ("row", "series"),
@@ -274,7 +274,7 @@ def test_a_file_that_is_not_there_is_unreachable_and_its_path_is_not_told(tmp_pa
 
 @pytest.mark.outcome(
     "The operator's file of fund flows is too large",
-    "The file is rejected, and `/api/status` says so.",
+    "The collector rejects the file, and `/api/status` says why.",
 )
 def test_too_large_file_is_reported_and_one_at_the_limit_is_read(
     tmp_path: Path,

@@ -421,7 +421,7 @@ _SIMULATION = "invalid_exact_evm_transaction_simulation_failed"
 )
 @pytest.mark.outcome(
     "The facilitator can't check a proof because its chain is down",
-    "503, and nobody is told to pay again.",
+    "Nothing is charged, and the same proof works later.",
 )
 def test_facilitator_that_cannot_check_a_proof_is_unavailable(said: dict[str, Any]) -> None:
     assert ask(says({"isValid": False, **said}, 400), verify) == "unavailable"
@@ -435,7 +435,7 @@ def test_a_simulation_that_the_contract_refused_is_a_no(message: str) -> None:
 
 @pytest.mark.outcome(
     "The facilitator refuses to settle because of this instance's configuration",
-    "Nothing is charged, the payer is not blamed, and the same proof may be sent again.",
+    "Nothing is charged, and the same proof works later.",
 )
 def test_settlement_refused_for_our_configuration_can_be_retried() -> None:
     said = {"success": False, "errorReason": "invalid_network", "transaction": None}

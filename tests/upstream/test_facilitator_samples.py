@@ -245,7 +245,7 @@ def test_each_reason_is_attributed_to_the_payer_to_us_or_to_nobody(
 
 @pytest.mark.outcome(
     "The facilitator refuses a proof for a reason that we have never seen",
-    "402, because the refusal is clear, and a warning in the log that names the reason.",
+    "402, because the refusal is clear. The log names the reason.",
 )
 def test_a_clear_no_for_an_unknown_reason_counts_and_is_logged(
     caplog: pytest.LogCaptureFixture,

@@ -226,8 +226,8 @@ def test_an_implausible_settlement_is_refused_and_one_from_the_future_left_out()
 
 
 @pytest.mark.outcome(
-    "An exchange stamps a settlement late, or sends a row of its history that can't be read",
-    "The settlement counts for its hour. The collector leaves out only that row, and logs it.",
+    "An exchange stamps a settlement late, or sends an unreadable row of its history",
+    "The settlement counts for its hour. Only that row is left out, and logged.",
 )
 @pytest.mark.parametrize("call", [newest, past(rates)])
 def test_a_late_settlement_belongs_to_its_hour_and_a_bad_row_costs_itself(

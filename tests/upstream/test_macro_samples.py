@@ -85,8 +85,8 @@ def test_a_cell_without_a_yield_costs_only_that_yield() -> None:
 
 
 @pytest.mark.outcome(
-    "The New York Fed publishes `NA` instead of a rate",
-    "That day has no rate. All other days are read.",
+    "A publisher sends `NA` instead of a rate",
+    "Only that value is missing.",
 )
 def test_an_unavailable_rate_costs_only_that_value() -> None:
     assert values(decode_sofr(sample("nyfed_sofr.json"), "")) == [

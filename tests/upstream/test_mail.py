@@ -239,7 +239,7 @@ async def _drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 @pytest.mark.outcome(
     "The mail server hangs",
-    "The attempt times out, and the collector retries.",
+    "The collector retries after 10 s, then at growing intervals of up to 15 min.",
 )
 @pytest.mark.parametrize("talk", [_wait, _greet_and_wait, _drip])
 def test_hanging_mail_server_times_out(talk: Talk) -> None:

@@ -151,7 +151,7 @@ def test_a_provider_that_does_not_accept_the_token_or_its_user_refuses(
 
 @pytest.mark.outcome(
     "The identity provider rejects `BAROGRAPH_IDENTITY_API_KEY`, or the URL is wrong",
-    "Tokens get 503. The service logs the refusal with its status.",
+    "Tokens get 503. The log has the status of the refusal.",
 )
 @pytest.mark.parametrize(
     ("status", "body", "code"),

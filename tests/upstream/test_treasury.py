@@ -242,8 +242,8 @@ def test_what_a_publisher_does_wrong_is_named_by_kind(name: str) -> None:
 
 
 @pytest.mark.outcome(
-    "A publisher returns a web page instead of its file, even if it is labelled as CSV",
-    "The collector rejects it and says so. It asks again at the next reading.",
+    "A publisher returns a web page, even as CSV",
+    "The collector rejects the file, and `/api/status` says why.",
 )
 def test_a_page_that_says_it_is_csv_is_named_as_a_page() -> None:
     answer, _ = FAILURES["a page that says it is CSV"]

@@ -99,10 +99,9 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Seen
 
 
 @pytest.mark.outcome(
-    "One of several exchanges is down, slow beyond its time limit, blocked, throttled or bans us, "
-    "or its replies are truncated, empty, old or have lists of unequal length",
-    "Its own data returns 502, totals across exchanges are null and name it, and "
-    "`/api/v1/venues` says how it fails. Both end when it recovers.",
+    "One of several exchanges has no fresh reading",
+    "Until it recovers, its own data returns 502, and totals and weighted rates of its coins "
+    "are null and name it. `/api/v1/venues` says how it fails.",
 )
 @pytest.mark.parametrize(("venue", "fault"), SILENCING)
 def test_a_venue_without_a_reading_is_unavailable_and_named(
@@ -118,8 +117,7 @@ def test_a_venue_without_a_reading_is_unavailable_and_named(
 
 
 @pytest.mark.outcome(
-    "An exchange is slow within its time limit, sends unknown fields, or gives contracts that we "
-    "leave out an unknown class",
+    "An exchange is slow within its time limit, or sends unknown fields or classes",
     "The numbers stay the same.",
 )
 @pytest.mark.parametrize(("venue", "fault"), [each for each in OTHERS if each[1] in HARMLESS])
@@ -133,8 +131,7 @@ def test_a_harmless_fault_changes_no_number(
 
 @pytest.mark.outcome(
     "An exchange announces maintenance (Bybit, Hyperliquid)",
-    "`/api/status` quotes it in the check of that exchange. The announcement alone degrades "
-    "nothing.",
+    "`/api/status` quotes it. It degrades nothing by itself.",
 )
 def test_an_announcement_is_quoted_and_degrades_nothing(tmp_path: Path) -> None:
     async def work() -> list[dict[str, Any]]:
@@ -156,8 +153,8 @@ def test_an_announcement_is_quoted_and_degrades_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("venue", NAMES)
 @pytest.mark.outcome(
-    "One of several exchanges delists a contract",
-    "The contract is left out at that exchange until it is listed again.",
+    "An exchange delists a contract",
+    "It is left out, or `available: false` with null numbers, until it is listed again.",
 )
 def test_a_delisted_contract_is_left_out_until_it_is_back(
     seen: dict[tuple[str, str], Seen], venue: str
@@ -170,7 +167,7 @@ def test_a_delisted_contract_is_left_out_until_it_is_back(
 
 @pytest.mark.parametrize("venue", ["bybit", "binance"])
 @pytest.mark.outcome(
-    "An exchange changes the funding interval of a contract, and its rate with it",
+    "An exchange changes the funding interval of a contract",
     "The rate per 8 hours goes on, or the contract is left out until the new interval is known.",
 )
 def test_a_changed_interval_gives_no_wrong_rate_per_eight_hours(

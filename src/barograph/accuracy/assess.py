@@ -91,8 +91,8 @@ async def publish_accuracy(
     wanted = now // HOUR * HOUR, announced[-1].at, digest(defined.body)
     if newest and (newest.as_of, newest.announced_at, newest.definition_digest) == wanted:
         return
-    found = await assess(settings, database, history, announced, defined, now=now)
-    await database.write(lambda tx: publish(tx, [Publication.of(ACCURACY, found)]))
+    accuracy = await assess(settings, database, history, announced, defined, now=now)
+    await database.write(lambda tx: publish(tx, [Publication.of(ACCURACY, accuracy)]))
 
 
 async def assess(
@@ -112,7 +112,7 @@ async def assess(
     known = {
         metric: await _read(settings, database, *where, now) for metric, where in addresses.items()
     }
-    points = {metric: found for metric, (found, _) in known.items()}
+    points = {metric: series for metric, (series, _) in known.items()}
     venue = settings.venue_names[0]
     sources = {source_of(venue, settings.exchange_source)}
     sources = sources.union(*(of_series for _, of_series in known.values()))
@@ -126,8 +126,8 @@ async def assess(
         # In a thread, because years of versions take a while.
         kinds=tuple(
             [
-                await asyncio.to_thread(kind_accuracy, kind, each, points, as_of, private)
-                for kind, (each, private) in cases.items()
+                await asyncio.to_thread(kind_accuracy, kind, of_kind, points, as_of, private)
+                for kind, (of_kind, private) in cases.items()
             ]
         ),
         venue=venue,
@@ -151,7 +151,7 @@ async def _cases(
     after = 0
     while page := await history.versions_issued(kind, [(defined_at, FOREVER)], after, VERSIONS):
         versions, after = versions + page, page[-1].sequence
-    withdrawn = {each.version_sequence: each.at for each in await history.events(kind)}
+    withdrawn = {event.version_sequence: event.at for event in await history.events(kind)}
     following = {version.sequence - 1: version.issued_at for version in versions}
     public = {version.sequence: revealed_at(version.issued_at, announced) for version in versions}
     cases = [

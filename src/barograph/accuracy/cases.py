@@ -195,7 +195,7 @@ def _by_label(
             metric=metric,
             unit=METRICS[metric].unit,
             cases=len(issued),
-            without_outcome=sum(found is None for _, found in outcomes),
+            without_outcome=sum(outcome is None for _, outcome in outcomes),
             followed=parts[0],
             unconditional=parts[1],
             persistence=parts[2],
@@ -204,7 +204,7 @@ def _by_label(
 
 
 def _distribution(outcomes: Iterable[tuple[int, Outcome]]) -> Distribution:
-    return distribution(found.value for _, found in outcomes)
+    return distribution(outcome.value for _, outcome in outcomes)
 
 
 def _finding(metric: str, label: str, followed: Distribution, *baselines: Distribution) -> Finding:
@@ -222,9 +222,9 @@ def _finding(metric: str, label: str, followed: Distribution, *baselines: Distri
 
 def headline(measured: Iterable[Measured], versions: int) -> str:
     """What the figures of a kind show, in one or two sentences."""
-    tests = [each for each in measured if is_tested(each)]
+    tests = [row for row in measured if is_tested(row)]
     enough = [test for test in tests if test.finding != "too-few"]
-    found = [each for each in enough if each.finding != "none"]
+    differing = [each for each in enough if each.finding != "none"]
     if not versions:
         return "Nothing is measured yet: no version since the definition has become public."
     if not enough:
@@ -233,13 +233,13 @@ def headline(measured: Iterable[Measured], versions: int) -> str:
             f"Too few cases to say anything: “constructive” and “cautious” have at most {most} of "
             f"the {FEWEST} needed."
         )
-    if not found:
+    if not differing:
         return (
             f"No skill shown in the {len(enough)} of {len(tests)} comparisons that have enough "
             "cases: after a label, bitcoin moved in its direction no more than it did anyway."
         )
-    others = len(enough) - len(found)
-    shown = " ".join(_shown(each) for each in found)
+    others = len(enough) - len(differing)
+    shown = " ".join(_shown(each) for each in differing)
     rest = f" {others} other comparison{'s' * (others != 1)} showed no skill." if others else ""
     return f"{shown}{rest} {CAUTION}"
 

@@ -107,16 +107,16 @@ class AccuracyBody(WireModel):
 
 
 def accuracy_document(
-    found: Accuracy | None, reveals: Reveals, source: str, base_url: str
+    accuracy: Accuracy | None, reveals: Reveals, source: str, base_url: str
 ) -> Document:
     """Render the snapshot; before there is one, the announced terms and `source` are known."""
-    known, note = found, None
+    known, note = accuracy, None
     if known is None:
         known = Accuracy(0, source, reveals.after_days, reveals.announced_at, None, "", ())
         note = NOT_REVEALED if reveals.announced_at is None else NOT_CALCULATED
     digest = known.definition_digest or None
     body = AccuracyBody(
-        as_of=None if found is None else iso_timestamp(known.as_of),
+        as_of=None if accuracy is None else iso_timestamp(known.as_of),
         venue=known.venue or None,
         source=known.source,
         notice=NOTICE,
@@ -131,7 +131,9 @@ def accuracy_document(
         series={metric: base_url + path for metric, path in known.series.items()},
         kinds=[KindBody.model_validate(to_builtins(kind)) for kind in known.kinds],
     )
-    return Document(body.encode(), modified=None if found is None else found.as_of, compress=True)
+    return Document(
+        body.encode(), modified=None if accuracy is None else accuracy.as_of, compress=True
+    )
 
 
 def _time(at: int | None) -> str | None:

@@ -146,13 +146,13 @@ def accuracy(kind: str, known: Accuracy | None, now: int) -> TimedContent:
 
 def _finding(tested: Sequence[Measured]) -> str:
     """The first finding, or that there is none."""
-    found = [each for each in tested if each.finding in {"higher", "lower"}]
-    if found:
-        first = found[0]
+    differing = [row for row in tested if row.finding in {"higher", "lower"}]
+    if differing:
+        first = differing[0]
         span = re.sub(r"(?<=\d)(?=\D)", " ", first.horizon)
-        more = f" +{len(found) - 1}" if len(found) > 1 else ""
+        more = f" +{len(differing) - 1}" if len(differing) > 1 else ""
         return f"{first.finding} after {first.label} ({span}){more}"
-    cases = max((each.fewest for each in tested), default=0)
+    cases = max((row.fewest for row in tested), default=0)
     return "no skill shown" if cases >= FEWEST else f"too few cases ({cases} of {FEWEST})"
 
 
@@ -234,10 +234,10 @@ def since_from_query(query: QueryParams) -> int | None:
 
 def parse_since(text: str) -> int | None:
     """Read an ISO date or timestamp, which is UTC if it has no offset; None if it is invalid."""
-    found = _ISO.fullmatch(text)
-    if found is None:
+    match = _ISO.fullmatch(text)
+    if match is None:
         return None
-    day, time, offset = found.groups()
+    day, time, offset = match.groups()
     offset = "Z" if offset is None else offset.replace(" ", "+")
     try:
         moment = datetime.fromisoformat(f"{day}T{time or '00:00'}{offset}")

@@ -106,8 +106,8 @@ def _wrapped_day(at: int) -> int:
 
 
 def _hours(evidence: MarketEvidence, base: str, start: int) -> list[Hour]:
-    found = evidence.trailing.hours(base, since=start)[: HOURS_PER_DAY + 1]
-    return [each for each in found if each.at <= start + DAY]
+    hours = evidence.trailing.hours(base, since=start)[: HOURS_PER_DAY + 1]
+    return [each for each in hours if each.at <= start + DAY]
 
 
 def _liquidated(evidence: MarketEvidence, start: int) -> _Liquidated:

@@ -101,7 +101,7 @@ def brief_document(brief: Brief, sources: Mapping[str, str]) -> Document:
     text = published_text(brief)
     body = BriefDocument(
         as_of=iso_timestamp(brief.published_at),
-        venue=next((venue for venue, each in sources.items() if each == brief.source), None),
+        venue=next((venue for venue, source in sources.items() if source == brief.source), None),
         source=brief.source,
         notice=NOTICE,
         text_sha256=digest(canonical(text)),

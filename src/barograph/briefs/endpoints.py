@@ -128,10 +128,10 @@ def brief_text_routes(
         async def render() -> Document:
             wanted = None if version is None else int(version)
             known = SLUG.fullmatch(slug) is not None
-            found = await brief_version(database, slug, wanted) if known else None
-            if found is None:
+            brief = await brief_version(database, slug, wanted) if known else None
+            if brief is None:
                 raise NotFound(f"unknown brief or version; {BRIEFS_PATH} lists the newest briefs")
-            return brief_document(found, sources)
+            return brief_document(brief, sources)
 
         return await reads.respond(request, (BRIEF_PATH, slug, version), render)
 

@@ -77,7 +77,7 @@ def funding_flip(evidence: MarketEvidence) -> Iterator[Draft]:
 
     The rate of a settlement is the last rate that we read before it.
     """
-    bases = {each.contract: base for base, each in evidence.majors.items()}
+    bases = {perpetual.contract: base for base, perpetual in evidence.majors.items()}
     for settled in evidence.settlements:
         before = evidence.trailing.settled_with_a_sign(settled.contract)
         if before is None or before.funding_rate_pct * settled.funding_rate_pct >= 0:
@@ -160,7 +160,7 @@ def liquidation_burst(evidence: MarketEvidence) -> Iterator[Draft]:
     share, side = (longs, "long") if longs >= HALF_PCT else (100 - longs, "short")
     covered = evidence.trailing.liquidation_hours(evidence.min_watched_pct)
     week = [each.total_usd for each in covered if each.at > hour.at - WEEK_OF_HOURS * HOUR]
-    such = 1 + sum(percentile_rank(each, known) >= BURST_PERCENTILE for each in week)
+    such = 1 + sum(percentile_rank(day, known) >= BURST_PERCENTILE for day in week)
     often = f", and one of {such} hours in 7 days at or above the 99th percentile"
     again = often if such > 1 else ""
     past = [(each.at, each.total_usd) for each in covered]

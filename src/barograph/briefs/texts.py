@@ -219,11 +219,11 @@ def _shown(name: str, value: Json) -> str:
 
 
 def _text(value: str) -> str:
-    found = _TIME.fullmatch(value)
-    if found is None:
+    match = _TIME.fullmatch(value)
+    if match is None:
         return value
-    at = int(datetime.fromisoformat(f"{value[:10]}{found[1] or 'T00:00Z'}").timestamp()) * SECOND
-    return day_text(at) if found[1] is None else time_text(at)
+    at = int(datetime.fromisoformat(f"{value[:10]}{match[1] or 'T00:00Z'}").timestamp()) * SECOND
+    return day_text(at) if match[1] is None else time_text(at)
 
 
 def _number(name: str, value: float) -> str:

@@ -265,8 +265,8 @@ def _finish(file: Path) -> Counts:
         tables = SQLiteTables(connection)
         if "leases" in tables.types:
             connection.execute(RELEASE_LEASES)
-        if (found := connection.execute("PRAGMA quick_check(1)").get) != "ok":
-            raise BarographError(f"no backup was made: {file.name} is damaged ({found})")
+        if (problem := connection.execute("PRAGMA quick_check(1)").get) != "ok":
+            raise BarographError(f"no backup was made: {file.name} is damaged ({problem})")
         connection.pragma("journal_mode", "delete")
         return tables.counts
 
@@ -296,15 +296,15 @@ def restore_backup(settings: Settings, folder: Path) -> Manifest:
 
 def _read_manifest(folder: Path) -> Manifest:
     try:
-        found = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
-        if not {*DATABASES} <= found.files.keys() <= {*DATABASES, *SMALL_FILES}:
+        manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
+        if not {*DATABASES} <= manifest.files.keys() <= {*DATABASES, *SMALL_FILES}:
             raise msgspec.ValidationError("it lists other files than a backup has")
     except (OSError, msgspec.MsgspecError) as error:
         raise ConfigurationError(
             f"{folder} is not a complete backup that this version can read: {MANIFEST} is missing, "
             f"damaged or from a newer version ({error})"
         ) from error
-    return found
+    return manifest
 
 
 def _checked_small_files(settings: Settings, folder: Path, manifest: Manifest) -> SmallFiles:
@@ -376,11 +376,11 @@ def _require_no_data(*places: Path) -> None:
     # A leftover log counts too, because SQLite would apply it to the restored database.
     ends = ("", "-wal", "-shm", "-journal")
     files = (place.with_name(place.name + end) for place in places for end in ends)
-    if found := [file for file in files if file.exists()]:
+    if existing := [file for file in files if file.exists()]:
         aside = places[0].parent / "before-restore"
         raise ConfigurationError(
-            f"{found[0].parent} has data already. To restore a backup in its place, stop the "
-            f"service, then run `mkdir {aside} && mv {' '.join(map(str, found))} {aside}`"
+            f"{existing[0].parent} has data already. To restore a backup in its place, stop the "
+            f"service, then run `mkdir {aside} && mv {' '.join(map(str, existing))} {aside}`"
         )
 
 
@@ -388,8 +388,8 @@ def _remove_staged(staged: Files) -> None:
     """Remove what this or a killed restore copied, and its logs."""
     for file in staged:
         place = file.name.removesuffix("".join(file.suffixes[-2:]))
-        for found in file.parent.glob(f"{escape(place)}.*.restoring*"):
-            found.unlink(missing_ok=True)
+        for leftover in file.parent.glob(f"{escape(place)}.*.restoring*"):
+            leftover.unlink(missing_ok=True)
 
 
 def _stage(folder: Path, manifest: Manifest, staged: Files) -> None:

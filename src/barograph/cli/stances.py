@@ -327,28 +327,28 @@ def verify_record(settings: Settings) -> tuple[IntactRecord | BrokenRecord, Stan
     with progress_bar(f"verifying {history_place(settings)}") as progress:
 
         async def work(database: Database) -> IntactRecord | BrokenRecord:
-            found = await verify_alone(database, progress)
-            if isinstance(found, BrokenRecord):
-                return found
+            result = await verify_alone(database, progress)
+            if isinstance(result, BrokenRecord):
+                return result
             reader = HistoryReader(database)
             broken = None if published is None else await verify_published(reader, published)
             if broken is not None or not has_log:
-                return broken or found._replace(not_compared=not_compared)
+                return broken or result._replace(not_compared=not_compared)
             service = open_database(settings.database_address, create=False)
             try:
                 logged = await verify_event_log(service, database)
             finally:
                 await service.close()
-            return logged if isinstance(logged, BrokenRecord) else found._replace(logged=logged)
+            return logged if isinstance(logged, BrokenRecord) else result._replace(logged=logged)
 
         return read_history(settings, work), published
 
 
-def end_verification(found: IntactRecord | BrokenRecord, published: Stances | None) -> None:
+def end_verification(result: IntactRecord | BrokenRecord, published: Stances | None) -> None:
     """Exit with 1 if the record is broken, or could not be compared with the published one."""
-    if isinstance(found, BrokenRecord) or found.not_compared is not None:
+    if isinstance(result, BrokenRecord) or result.not_compared is not None:
         sys.exit(1)
-    if found.counts and (published is None or not published.recorded):
+    if result.counts and (published is None or not published.recorded):
         click.echo("the service has published nothing to compare the record with", err=True)
 
 

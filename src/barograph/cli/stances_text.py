@@ -37,7 +37,7 @@ def event_json(event: VersionEvent) -> dict[str, Any]:
 
 def withdrawal_of(version: Version, events: Sequence[VersionEvent]) -> VersionEvent | None:
     """The event that withdrew a version, if one did."""
-    return next((each for each in events if each.version_sequence == version.sequence), None)
+    return next((event for event in events if event.version_sequence == version.sequence), None)
 
 
 def version_line(version: Version, events: Sequence[VersionEvent], now: int) -> str:
@@ -73,7 +73,7 @@ def version_text(version: Version, events: Sequence[VersionEvent], now: int) -> 
         ("decision", [decided, _plain(decision.rationale)]),
         ("confidence", [confidence]),
         ("levels", _pairs(leg.levels)),
-        ("conditions", [_condition(each) for each in leg.conditions]),
+        ("conditions", [_condition(condition) for condition in leg.conditions]),
         ("method", [leg.method]),
         ("evidence", [_plain(evidence.source), f"observed_at {evidence.observed_at}"]),
         ("", [f"digest {evidence.digest}", *_pairs(evidence.inputs)]),
@@ -115,29 +115,29 @@ def _plain(text: str) -> str:
     return text if text.isprintable() else json.dumps(text)
 
 
-def verified_json(found: IntactRecord | BrokenRecord, published: Stances | None) -> dict[str, Any]:
+def verified_json(result: IntactRecord | BrokenRecord, published: Stances | None) -> dict[str, Any]:
     """What a verification found."""
-    if isinstance(found, BrokenRecord):
-        return {"ok": False, **found._asdict()}
-    counts = {kind: each._asdict() for kind, each in found.counts.items()}
+    if isinstance(result, BrokenRecord):
+        return {"ok": False, **result._asdict()}
+    counts = {kind: count._asdict() for kind, count in result.counts.items()}
     ends = {} if published is None else published.recorded
     numbers = {kind: end.sequence for kind, end in ends.items()} if ends else None
-    if found.not_compared is not None:
-        return {"ok": False, "kinds": counts, "published": None, "what": found.not_compared}
-    return {"ok": True, "kinds": counts, "published": numbers, "events": found.logged}
+    if result.not_compared is not None:
+        return {"ok": False, "kinds": counts, "published": None, "what": result.not_compared}
+    return {"ok": True, "kinds": counts, "published": numbers, "events": result.logged}
 
 
-def verified_text(found: IntactRecord | BrokenRecord, published: Stances | None) -> str:
+def verified_text(result: IntactRecord | BrokenRecord, published: Stances | None) -> str:
     """What a verification found, for people."""
-    if isinstance(found, BrokenRecord):
-        place = f"{found.kind} {found.record} number {found.sequence}"
-        return f"broken: {'the record' if found.kind is None else place}: {found.what}"
+    if isinstance(result, BrokenRecord):
+        place = f"{result.kind} {result.record} number {result.sequence}"
+        return f"broken: {'the record' if result.kind is None else place}: {result.what}"
     ends = {} if published is None else published.recorded
     lines = [
-        f"{kind}: {each.versions} versions, {each.events} events, all as recorded"
+        f"{kind}: {count.versions} versions, {count.events} events, all as recorded"
         + (f", up to number {ends[kind].sequence} as published" if kind in ends else "")
-        for kind, each in found.counts.items()
+        for kind, count in result.counts.items()
     ]
-    if found.logged:
-        lines.append(f"log of events: {found.logged} events, all as logged and signed")
+    if result.logged:
+        lines.append(f"log of events: {result.logged} events, all as logged and signed")
     return "\n".join(lines) or "nothing is recorded yet"

@@ -146,9 +146,9 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
             rounds = Rounds(_public_log(settings, database, ledger, clock), clock)
             jobs += [
                 WitnessJob(
-                    database, Cosigner(each, policy, rounds, witnesses.add_checkpoint, clock)
+                    database, Cosigner(witness, policy, rounds, witnesses.add_checkpoint, clock)
                 )
-                for each in policy.witnesses
+                for witness in policy.witnesses
             ]
         collector = Collector(settings, exchanges, database, clock=clock, jobs=jobs)
         if settings.metrics_port:

@@ -205,15 +205,15 @@ class Judge:
         """Judge a failed reading: signals that don't need the exchange go on."""
         market = self._markets[venue]
         self._follow(self._failover.failed(venue, error.kind, at))
-        found = market.conclude_failure(error, at)
+        conclusion = market.conclude_failure(error, at)
         also = self._switched(at)
         if not market.is_in_use:
-            return Conclusion(found, also=also)
+            return Conclusion(conclusion, also=also)
         if also is not None:
             return also  # it includes the failure
         macro = self._macro._replace(at=at)
         source = source_of(venue, self._settings.exchange_source)
-        return Conclusion(found, self._signals.conclude_failure(macro, source))
+        return Conclusion(conclusion, self._signals.conclude_failure(macro, source))
 
     def conclude_stop(self) -> list[Conclusion]:
         """The liquidations since the last conclusion of each venue."""
@@ -295,7 +295,9 @@ class Judge:
             in_use = None if is_known else VenueInUse(found.venue, at)
             return Conclusion(found, signals, briefs, in_use)
         left = dict.fromkeys(switch.before for switch in switches if switch.before != found.venue)
-        published = [each for venue in left for each in self._markets[venue].publications(at)]
+        published = [
+            publication for venue in left for publication in self._markets[venue].publications(at)
+        ]
         found = found._replace(publications=[*published, *found.publications])
         newest = switches[-1]
         in_use = VenueInUse(found.venue, newest.at, newest.before, newest.reason)

@@ -154,8 +154,8 @@ class Collector:
                     extra={"reason": str(error)},
                 )
             else:
-                for each in conclusions:
-                    self._judge.written(each)
+                for conclusion in conclusions:
+                    self._judge.written(conclusion)
 
     async def _try_acquire(self) -> bool:
         try:

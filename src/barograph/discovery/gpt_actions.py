@@ -52,9 +52,9 @@ def _tags(paths: Schema) -> set[str]:
 
 def _operation(operation: Schema) -> Schema:
     parameters = [
-        _parameter(each)
-        for each in operation.get("parameters", ())
-        if each.get("in") in {"query", "path"}
+        _parameter(parameter)
+        for parameter in operation.get("parameters", ())
+        if parameter.get("in") in {"query", "path"}
     ]
     responses = {
         status: {"description": each["description"], "content": _content(each["content"])}
@@ -85,14 +85,14 @@ def _content(content: Schema) -> Schema:
 
 def _used(paths: Schema, schemas: Schema) -> list[str]:
     """The names of the schemas that the paths reference, directly or indirectly."""
-    found: set[str] = set()
+    names: set[str] = set()
     waiting = list(_references(paths))
     while waiting:
         name = waiting.pop()
-        if name not in found:
-            found.add(name)
+        if name not in names:
+            names.add(name)
             waiting += _references(schemas[name])
-    return sorted(found)
+    return sorted(names)
 
 
 def _references(part: object) -> Iterator[str]:

@@ -138,10 +138,10 @@ def _base_url(schema: Schema) -> str:
 
 
 def _links(schema: Schema, tag: str) -> str:
-    found = list(_operations(schema, tag))
+    operations = list(_operations(schema, tag))
     entries = [
-        _link(path, method, operation, _base_url(schema)) + _twins(operation, found)
-        for path, method, operation in found
+        _link(path, method, operation, _base_url(schema)) + _twins(operation, operations)
+        for path, method, operation in operations
         if operation["operationId"] not in _TWINS
         and not operation["operationId"].endswith(TABLE)
         # Of a badge only the image: the beginning says how to get its JSON version.
@@ -155,10 +155,10 @@ def _heading(tag: str) -> str:
 
 
 def _feeds(schema: Schema) -> Iterator[str]:
-    found = list(_operations(schema, DESCRIPTIONS))
-    for path, method, operation in found:
+    operations = list(_operations(schema, DESCRIPTIONS))
+    for path, method, operation in operations:
         if operation["operationId"].endswith("Atom"):
-            yield _link(path, method, operation, _base_url(schema)) + _twins(operation, found)
+            yield _link(path, method, operation, _base_url(schema)) + _twins(operation, operations)
 
 
 def _link(path: str, method: str, operation: Schema, base_url: str) -> str:
@@ -208,10 +208,10 @@ def _operations(schema: Schema, tag: str) -> Iterator[tuple[str, str, Schema]]:
                 yield path, method.upper(), {**operation, "parameters": _parameters(operation)}
 
 
-def _twins(operation: Schema, found: Sequence[tuple[str, str, Schema]]) -> str:
+def _twins(operation: Schema, operations: Sequence[tuple[str, str, Schema]]) -> str:
     return "".join(
         f" Also `{path}`: {twin['summary']}."
-        for path, _, twin in found
+        for path, _, twin in operations
         if twin["operationId"] == f"{operation['operationId']}{TABLE}"
         or _TWINS.get(twin["operationId"]) == operation["operationId"]
     )
@@ -228,7 +228,7 @@ def _inputs(operation: Schema) -> list[str]:
 
 
 def _parameters(operation: Schema) -> list[Schema]:
-    named = [each for each in operation.get("parameters", ()) if "name" in each]
+    named = [parameter for parameter in operation.get("parameters", ()) if "name" in parameter]
     return [each for each in named if each["name"] not in _LEFT_OUT]
 
 
@@ -262,13 +262,13 @@ def _errors(operation: Schema) -> list[str]:
 def example_target(path: str, operation: Schema) -> str:
     """A path and query that can be called."""
     query: dict[str, Any] = {}
-    for each in operation.get("parameters", ()):
-        schema = each.get("schema", {})
-        value = each.get("example")
-        if each.get("in") == "path":
-            path = path.replace(f"{{{each['name']}}}", str(value or schema["enum"][0]))
-        elif each.get("in") == "query" and value is not None:
-            query[each["name"]] = value
+    for parameter in operation.get("parameters", ()):
+        schema = parameter.get("schema", {})
+        value = parameter.get("example")
+        if parameter.get("in") == "path":
+            path = path.replace(f"{{{parameter['name']}}}", str(value or schema["enum"][0]))
+        elif parameter.get("in") == "query" and value is not None:
+            query[parameter["name"]] = value
     return f"{path}?{urlencode(query)}" if query else path
 
 
@@ -413,4 +413,4 @@ def _end(base_url: str, feeds: Iterable[str]) -> str:
 - [Skill]({base_url}{SKILL_PATH}): for agents that support skills
 - [Full text]({base_url}{LLMS_FULL_PATH}): all members and subscriber endpoints
 """
-    return links + "".join(f"{each}\n" for each in feeds)
+    return links + "".join(f"{feed}\n" for feed in feeds)

@@ -192,17 +192,17 @@ def field_names(path: str, tags: set[str], status: str) -> list[str]:
     """The header fields of a response."""
     if status in {"200", "304"} and not tags & NOT_READS:
         return _of_reads(path, tags)
-    found = ["Cache-Control"]
+    headers = ["Cache-Control"]
     if status in _OF_REFUSALS:
-        found.append(_OF_REFUSALS[status])
+        headers.append(_OF_REFUSALS[status])
     if status in {"200", "402"} and path.startswith("/api/x402/"):
-        found.append("PAYMENT-RESPONSE")
+        headers.append("PAYMENT-RESPONSE")
         if status == "200" and path != FEED_PATH:
-            found.append("Link")
+            headers.append("Link")
     of_limits = {"429": not tags & PRIVATE, "202": KEYS in tags, "401": WEBHOOKS in tags}
     if of_limits.get(status):
-        found += RATE_LIMIT
-    return found
+        headers += RATE_LIMIT
+    return headers
 
 
 _COUNTED = (
@@ -213,20 +213,20 @@ _COUNTED = (
 
 
 def _of_reads(path: str, tags: set[str]) -> list[str]:
-    found = ["Cache-Control", "ETag"]
+    headers = ["Cache-Control", "ETag"]
     if tags & DATED or path.endswith(".gz"):
-        found.append("Last-Modified")
+        headers.append("Last-Modified")
     if SIGNALS in tags or path.endswith(_COUNTED):
-        found += RATE_LIMIT
+        headers += RATE_LIMIT
     if path in {INDEX_PATH, OPENAPI_PATH, API_CATALOG_PATH}:
-        found.append("Link")
+        headers.append("Link")
     if "series" in tags and path.endswith(".csv"):
-        found.append("Content-Disposition")
+        headers.append("Content-Disposition")
     if path.endswith((".csv", ".gz")):
-        found.append("Accept-Ranges")
+        headers.append("Accept-Ranges")
     if "series" in tags:
-        found += RATE_LIMIT
-    return found
+        headers += RATE_LIMIT
+    return headers
 
 
 def _field(description: str, example: str, *, always: bool = True) -> Schema:

@@ -70,8 +70,8 @@ class EventsAnswer(NamedTuple):
         if {"after", "since"} & given.keys():
             return dict(given)
         wanted, recent = filter_from(given, self.resolve), self.recent()
-        found = [each.id for each in recent if wanted.matches(each)][-int(given["limit"]) :]
-        after = found[0] - 1 if found else recent[-1].id if recent else 0
+        ids = [each.id for each in recent if wanted.matches(each)][-int(given["limit"]) :]
+        after = ids[0] - 1 if ids else recent[-1].id if recent else 0
         return {**given, "after": str(after)}
 
     def document(self, page: EventPage, given: dict[str, str], last: int) -> Document:
@@ -85,16 +85,16 @@ class EventsAnswer(NamedTuple):
         if page.last < last:
             kept = {name: text for name, text in given.items() if name != "since"}
             following = address(self.base_url, EVENTS_PATH, {**kept, "after": str(page.last)})
-        entries = [each.body.encode() for each in page.events]
+        entries = [event.body.encode() for event in page.events]
         body = head.encode("events", entries, following, {"last_id": newest})
         return Document(body, compress=True)
 
     async def read(self, wanted: EventFilter, after: int, limit: int) -> tuple[EventPage, int]:
         """A page from the database, and the id of the last event."""
         span = SCANNED if wanted != EventFilter() else limit
-        found = await events_after(self.database, after, span + 1)
-        page = page_of(found[:span], wanted, after, limit)
-        return page, found[-1].id if found else after
+        events = await events_after(self.database, after, span + 1)
+        page = page_of(events[:span], wanted, after, limit)
+        return page, events[-1].id if events else after
 
 
 def event_routes(answer: EventsAnswer) -> ApiRouter:
@@ -152,10 +152,10 @@ def _route_texts(router: ApiRouter, answer: EventsAnswer) -> None:
         digest = request.path_params["digest"]
 
         async def render() -> Document:
-            found = await event_text(answer.database, digest)
-            if found is None:
+            text = await event_text(answer.database, digest)
+            if text is None:
                 raise NotFound("no event has this digest: send the SHA-256 of an event's text")
-            body, removed = found
+            body, removed = text
             if not body:
                 raise TextRemoved(removed)
             return Document(body.encode())
@@ -182,12 +182,12 @@ def symbol_resolver(board: Board, listed: Callable[[str], str | None]) -> Resolv
     """Find the symbol of a listed contract, or of one that a recent event names."""
 
     def resolve(text: str) -> str:
-        found = listed(text)
-        if found is None:
-            found = text.upper()
-            if not any(found in each.symbols for each in recent_events(board)):
+        symbol = listed(text)
+        if symbol is None:
+            symbol = text.upper()
+            if not any(symbol in event.symbols for event in recent_events(board)):
                 raise NotFound(UNKNOWN_SYMBOL)
-        return found
+        return symbol
 
     return resolve
 

@@ -79,11 +79,11 @@ def event_id(name: str, text: str) -> int:
 
 def page_of(events: Iterable[Event], wanted: EventFilter, after: int, limit: int) -> EventPage:
     """The first matching events after an id."""
-    later = [each for each in events if each.id > after]
-    found = [each for each in later if wanted.matches(each)]
-    if len(found) > limit:
-        return EventPage(found[:limit], found[limit - 1].id)
-    return EventPage(found, later[-1].id if later else after)
+    later = [event for event in events if event.id > after]
+    matching = [each for each in later if wanted.matches(each)]
+    if len(matching) > limit:
+        return EventPage(matching[:limit], matching[limit - 1].id)
+    return EventPage(matching, later[-1].id if later else after)
 
 
 def _venue_of(event: Event) -> str | None:

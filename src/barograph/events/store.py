@@ -28,7 +28,7 @@ async def append_events(tx: Transaction, events: Sequence[NewEvent]) -> None:
     `max(id) + 1` is safe because no other write runs. A sequence of the database would leave gaps,
     and its numbers could become visible in another order.
     """
-    new = [each for each in events if not await tx.fetch(_KNOWN, _cause(each))]
+    new = [event for event in events if not await tx.fetch(_KNOWN, _cause(event))]
     if not new:
         return
     ((last,),) = await tx.fetch(_LAST)
@@ -48,8 +48,8 @@ async def remove_text(tx: Transaction, text_digest: str, why: str) -> bool:
 
     Its digest stays in the log.
     """
-    found = await tx.fetch(_TYPE, text_digest)
-    if not found or found[0][0] in NEVER_REMOVED:
+    rows = await tx.fetch(_TYPE, text_digest)
+    if not rows or rows[0][0] in NEVER_REMOVED:
         return False
     await tx.execute(_REMOVE, text_digest, why)
     await _publish_newest(tx)
@@ -87,7 +87,7 @@ async def id_before(queryable: Queryable, at: int) -> int:
 
 
 def _once(events: Sequence[NewEvent]) -> list[NewEvent]:
-    return list({_cause(each): each for each in events}.values())
+    return list({_cause(event): event for event in events}.values())
 
 
 def _cause(event: NewEvent) -> str:

@@ -171,8 +171,8 @@ class _Stream(Response):
         beats, (last, text) = self._tail.beats, start
         woken.clear()  # before reading, so that nothing is missed
         page = await self._streams.page(scope, last)
-        found = (each for each in page if self._wanted.matches(each))
-        text += b"".join(encode_event(each, named=self._named) for each in found)
+        matching = (each for each in page if self._wanted.matches(each))
+        text += b"".join(encode_event(each, named=self._named) for each in matching)
         if text:
             await _send_text(send, text)
         if page:

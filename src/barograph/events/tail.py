@@ -55,8 +55,8 @@ class EventTail:
         """End all streams, because the worker stops."""
         self.is_closed = True
         self.epoch += 1
-        for each in self.streams:
-            each.set()
+        for woken in self.streams:
+            woken.set()
 
     def _look(self) -> None:
         """Wake the streams if there is something to send."""
@@ -73,7 +73,7 @@ class EventTail:
             self._wake(list(self.streams))
 
     def _wake(self, streams: Sequence[asyncio.Event]) -> None:
-        for each in streams[:AT_ONCE]:
-            each.set()
+        for woken in streams[:AT_ONCE]:
+            woken.set()
         if rest := streams[AT_ONCE:]:
             asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._wake, rest)

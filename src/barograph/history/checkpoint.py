@@ -140,9 +140,9 @@ def open_by_any(note: str, name: str, public_keys: Iterable[bytes]) -> Checkpoin
         CheckpointRefused: it is malformed, of another log, or not signed by any of them.
     """
     refused = CheckpointRefused("there is no key that could have signed this checkpoint")
-    for each in public_keys:
+    for key in public_keys:
         try:
-            return open_checkpoint(note, Key(name, LOG_KEY, each))
+            return open_checkpoint(note, Key(name, LOG_KEY, key))
         except CheckpointRefused as error:
             refused = error
     raise refused
@@ -201,10 +201,10 @@ def signature_line(name: str, signature: bytes) -> str:
 def signatures_of(lines: str) -> Iterator[tuple[str, bytes]]:
     """The name and bytes of each signature line; raises `CheckpointRefused`."""
     for line in lines.removesuffix("\n").split("\n"):
-        found = _SIGNATURE.fullmatch(line)
-        if found is None:
+        match = _SIGNATURE.fullmatch(line)
+        if match is None:
             raise CheckpointRefused("a signature line is malformed")
-        yield found[1], decode_base64(found[2])
+        yield match[1], decode_base64(match[2])
 
 
 def decode_base64(text: str) -> bytes:

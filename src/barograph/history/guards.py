@@ -68,8 +68,8 @@ async def wrong_guards(database: Database, schema: str = HISTORY) -> list[str]:
 
     An added trigger can undo what the others protect.
     """
-    found, shipped = await _guards(database), packaged_guards(database.engine, schema).items()
-    return sorted({name for name, _ in _on_one_line(found) ^ _on_one_line(shipped)})
+    present, shipped = await _guards(database), packaged_guards(database.engine, schema).items()
+    return sorted({name for name, _ in _on_one_line(present) ^ _on_one_line(shipped)})
 
 
 async def _guards(database: Database) -> list[Row]:
@@ -115,12 +115,12 @@ async def require_chain_end(history: HistoryReader, kind: str, end: ChainEnd) ->
         DatabaseUnavailable: the record cannot be read.
     """
     versions = await history.digests(kind, "versions", end.sequence - 1, 1)
-    if [each.digest for each in versions] != [end.history_digest]:
+    if [version.digest for version in versions] != [end.history_digest]:
         raise RecordReplaced(f"{kind} number {end.sequence} is not the version that was recorded")
     if end.events == 0:
         return
     events = await history.digests(kind, "events", end.events - 1, 1)
-    if [each.digest for each in events] != [end.event_digest]:
+    if [event.digest for event in events] != [end.event_digest]:
         raise RecordReplaced(f"{kind} event {end.events} is not the one that was recorded")
 
 

@@ -102,16 +102,16 @@ def tree_root(digests: Iterable[str]) -> bytes:
 def inclusion_ranges(index: int, size: int) -> list[Range]:
     """The ranges whose roots prove that leaf `index` is in the tree, from the leaf upwards."""
     start, end = 0, size
-    found: list[Range] = []
+    ranges: list[Range] = []
     while end - start > 1:
         split = _split(start, end)
         if index < split:
-            found.append(Range(split, end))
+            ranges.append(Range(split, end))
             end = split
         else:
-            found.append(Range(start, split))
+            ranges.append(Range(start, split))
             start = split
-    return found[::-1]
+    return ranges[::-1]
 
 
 def consistency_ranges(older: int, size: int) -> list[Range]:
@@ -119,18 +119,18 @@ def consistency_ranges(older: int, size: int) -> list[Range]:
     if older == 0:
         return []
     start, end = 0, size
-    found: list[Range] = []
+    ranges: list[Range] = []
     while end != older:
         split = _split(start, end)
         if older <= split:
-            found.append(Range(split, end))
+            ranges.append(Range(split, end))
             end = split
         else:
-            found.append(Range(start, split))
+            ranges.append(Range(start, split))
             start = split
     if start > 0:  # otherwise this is the older tree itself, and the verifier has its root
-        found.append(Range(start, end))
-    return found[::-1]
+        ranges.append(Range(start, end))
+    return ranges[::-1]
 
 
 def inclusion_proof(digests: Sequence[str], index: int) -> list[bytes]:

@@ -92,8 +92,8 @@ class HistoryReader:
         """
         rows = await self._fetch(_NEWEST_DOCUMENTS, kind, count, up_to)
         versions = tuple(StoredVersion._make(row[:-2]) for row in rows)
-        for each in versions:
-            _require_verified(each.document, each.history_digest)
+        for version in versions:
+            _require_verified(version.document, version.history_digest)
         return NewestDocuments(versions, _withdrawal(*rows[0][-2:]) if rows else None)
 
     async def version_at(self, kind: str, sequence: int) -> Version | None:

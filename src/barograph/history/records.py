@@ -186,4 +186,4 @@ class Stances(Struct, frozen=True):
 
     def of(self, kind: str) -> CurrentStance | None:
         """The stance of a kind, if there is one."""
-        return next((each for each in self.stances if each.kind == kind), None)
+        return next((stance for stance in self.stances if stance.kind == kind), None)

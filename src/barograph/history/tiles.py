@@ -42,10 +42,10 @@ class Tile(NamedTuple):
 
 def parse_tile(path: str) -> Tile | None:
     """Read the path below `tile/`; None unless it is written as `Tile.path` writes it."""
-    found = _TILE.fullmatch(path)
-    if found is None:
+    match = _TILE.fullmatch(path)
+    if match is None:
         return None
-    level, number, width = found.groups()
+    level, number, width = match.groups()
     tile = Tile(
         None if level == "entries" else int(level),
         int(number.replace("x", "").replace("/", "")),
@@ -57,4 +57,4 @@ def parse_tile(path: str) -> Tile | None:
 
 def entry_bundle(digests: Iterable[str]) -> bytes:
     """The entries of a bundle, each after its length."""
-    return b"".join(b"\0\x20" + bytes.fromhex(each) for each in digests)
+    return b"".join(b"\0\x20" + bytes.fromhex(digest) for digest in digests)

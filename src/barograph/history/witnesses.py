@@ -94,8 +94,8 @@ def open_cosignature(checkpoint: Checkpoint, lines: str, key: Key) -> Cosignatur
 
 def cosigners(policy: Policy, checkpoint: Checkpoint, lines: str) -> dict[str, int]:
     """The witnesses whose signatures on a checkpoint verify, and when they signed."""
-    found = {}
+    witnesses = {}
     for name, key in policy.witnesses.items():
         with suppress(CheckpointRefused):
-            found[name] = open_cosignature(checkpoint, lines, key).at
-    return found
+            witnesses[name] = open_cosignature(checkpoint, lines, key).at
+    return witnesses

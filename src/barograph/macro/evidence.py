@@ -46,8 +46,8 @@ class MacroEvidence(NamedTuple):
         """The publishers of recent figures, each once."""
         today = day_of(self.at)
         etf, us10y = self.etf.days[-1:], self.us10y[-1:]
-        flows = [each.source for each in etf if is_recent(each.day, today, trading_days)]
-        yields = [each.source for each in us10y if is_recent(each.day, today)]
+        flows = [day.source for day in etf if is_recent(day.day, today, trading_days)]
+        yields = [observation.source for observation in us10y if is_recent(observation.day, today)]
         return list(dict.fromkeys([*flows, *yields]))
 
 
@@ -124,12 +124,12 @@ def flow_week(evidence: MacroEvidence) -> FlowWeek | None:
 
 def flow_regime(series: EtfSeries) -> FlowRegime:
     """The regime after all known days."""
-    found: FlowRegime = "mixed"
+    regime: FlowRegime = "mixed"
     for end in range(FLOW_DAYS, len(series.days) + 1):
         week = complete_week(series, end)
         if week is not None:
-            found = next_flow_regime(week, found)
-    return found
+            regime = next_flow_regime(week, regime)
+    return regime
 
 
 def next_flow_regime(week: FlowWeek, previous: str | None) -> FlowRegime:
@@ -146,8 +146,8 @@ def next_flow_regime(week: FlowWeek, previous: str | None) -> FlowRegime:
 def complete_week(series: EtfSeries, end: int) -> FlowWeek | None:
     """The five days before index `end`, if all flows are known and no trading day is missing."""
     week = series.days[end - FLOW_DAYS : end]
-    flows = [each.net_flow_usd for each in week if each.net_flow_usd is not None]
-    days = {date.fromisoformat(each.day) for each in week}
+    flows = [day.net_flow_usd for day in week if day.net_flow_usd is not None]
+    days = {date.fromisoformat(day.day) for day in week}
     if len(flows) < FLOW_DAYS or not set(trading_days(min(days), max(days))) <= days:
         return None
     assets = week[-1].aum_usd
@@ -161,7 +161,7 @@ def yield_curve(evidence: MacroEvidence) -> YieldCurve | None:
     """The curve on the newest day for which both yields are known."""
     slopes = slope10y3m(evidence.us10y, evidence.us3m)
     both = {slope.day for slope in slopes}
-    long = [each for each in evidence.us10y if each.day in both]
+    long = [observation for observation in evidence.us10y if observation.day in both]
     change, slope_change = change_over(long, LOOK_BACK), change_over(slopes, LOOK_BACK)
     if change is None or slope_change is None:
         return None
@@ -192,7 +192,7 @@ def curve_turn(evidence: MacroEvidence) -> CurveTurn | None:
         return None
     before, after = turns[-1]
     yields = [
-        next(each.value for each in series if each.day == after.day)
+        next(observation.value for observation in series if observation.day == after.day)
         for series in (evidence.us10y, evidence.us3m)
     ]
     return CurveTurn(before, after, *yields)

@@ -104,7 +104,7 @@ def operator_series(known: Known) -> EtfSeries:
 
 def slope10y3m(us10y: Sequence[RecordedFigure], us3m: Sequence[RecordedFigure]) -> list[DayValue]:
     """Ten-year yield less three-month yield, in percent, on the days that have both."""
-    by_day = {each.day: each for each in us3m}
+    by_day = {observation.day: observation for observation in us3m}
     return [
         DayValue(
             long.day,

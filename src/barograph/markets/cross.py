@@ -170,21 +170,21 @@ def cross_market(facts: Mapping[str, VenueFacts], limits: FreshnessLimits, now: 
     listed: dict[str, list[CrossVenue]] = defaultdict(list)
     unread: list[CrossVenue] = []
     fresh: list[Perpetuals] = []
-    for each in facts.values():
-        absent = CrossVenue(each.venue.name, *each.state(limits, now))
-        if each.reading is None:
+    for fact in facts.values():
+        absent = CrossVenue(fact.venue.name, *fact.state(limits, now))
+        if fact.reading is None:
             unread.append(absent)  # it may list any coin
         elif absent.state == "ok":
-            fresh.append(each.reading)
-            for entry in _entries(each, each.reading, _sums(each, limits, now)):
+            fresh.append(fact.reading)
+            for entry in _entries(fact, fact.reading, _sums(fact, limits, now)):
                 listed[entry[0]].append(entry[1])
-            for asset in each.reading.unusable:
-                listed[asset].append(CrossVenue(each.venue.name, "unavailable", _UNUSABLE))
+            for asset in fact.reading.unusable:
+                listed[asset].append(CrossVenue(fact.venue.name, "unavailable", _UNUSABLE))
         else:
-            for asset in {contract.asset for contract in each.reading.contracts}:
+            for asset in {contract.asset for contract in fact.reading.contracts}:
                 listed[asset].append(absent)
     wrong = _wrong_prices(listed.values())
-    coins = [_coin(asset, [*found, *unread], wrong) for asset, found in listed.items()]
+    coins = [_coin(asset, [*entries, *unread], wrong) for asset, entries in listed.items()]
     coins.sort(key=lambda each: (each.asset not in MAJORS, -_known_interest(each), each.asset))
     return CrossMarket(now, limits, facts, fresh, {coin.asset: coin for coin in coins})
 
@@ -207,22 +207,24 @@ def _entries(
     """Each contract of a fresh reading, by its coin."""
     why = "; ".join(each.why for each in facts.disputed.values()) or None
     unwatched = frozenset(reading.unwatched)
-    for each in reading.contracts:
-        coins = each.open_interest_coins
+    for perpetual in reading.contracts:
+        coins = perpetual.open_interest_coins
         entry = CrossVenue(
             facts.venue.name,
             "ok" if why is None else "disputed",
             why,
-            each,
+            perpetual,
             reading.as_of,
-            each.mark / each.multiplier,
-            each.open_interest_usd,
-            None if coins is None else coins * each.multiplier,
-            each.funding_8h_pct,
-            None if sums is None or each.contract in unwatched else sums.get(each.contract, _ZERO),
+            perpetual.mark / perpetual.multiplier,
+            perpetual.open_interest_usd,
+            None if coins is None else coins * perpetual.multiplier,
+            perpetual.funding_8h_pct,
+            None
+            if sums is None or perpetual.contract in unwatched
+            else sums.get(perpetual.contract, _ZERO),
             tuple(facts.disputed),
         )
-        yield each.asset, entry
+        yield perpetual.asset, entry
 
 
 def _priced(entries: Iterable[CrossVenue]) -> list[tuple[float, CrossVenue]]:
@@ -320,7 +322,7 @@ def _missing(entries: Sequence[CrossVenue], *measures: str) -> list[Missing]:
 
 
 def _sum(values: Iterable[float | None]) -> float:
-    return sum(each for each in values if each is not None)
+    return sum(value for value in values if value is not None)
 
 
 def _spread(entries: Sequence[CrossVenue]) -> Spread | None:

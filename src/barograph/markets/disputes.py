@@ -140,7 +140,7 @@ class DisputeTracker:
             for venue, reading in readings.items()
         }
         self._sides.see(seen["prices"], {venue: each for venue, each in closed.items() if each})
-        levels = {name: each.known(now) for name, each in self._levels.items()}
+        levels = {name: level.known(now) for name, level in self._levels.items()}
         for venue in readings:
             self._judge(venue, "price", _price_finding(venue, seen, levels), now)
             self._judge(venue, "open-interest", _open_interest_finding(venue, seen, levels), now)
@@ -164,9 +164,9 @@ class DisputeTracker:
                 del self._suspicions[venue, measure]
 
     def _raised(self) -> Iterator[Dispute]:
-        for (venue, measure), found in sorted(self._suspicions.items()):
-            if found.times >= RAISED_AFTER:
-                yield Dispute(venue, measure, found.since, found.why)
+        for (venue, measure), suspicion in sorted(self._suspicions.items()):
+            if suspicion.times >= RAISED_AFTER:
+                yield Dispute(venue, measure, suspicion.since, suspicion.why)
 
     def _follow(self, seen: Values, now: int) -> None:
         suspect = {measure for _, measure in self._suspicions}
@@ -192,18 +192,18 @@ def _seen(readings: Mapping[str, Perpetuals]) -> dict[str, ByVenue]:
     seen: dict[str, ByVenue] = {name: {venue: {} for venue in readings} for name in _MEASURES}
     for venue, reading in readings.items():
         oldest = reading.as_of - OPEN_INTEREST_AGE
-        for each in reversed(reading.contracts):  # the first contract of an asset counts
-            asset, price = each.asset, log(each.mark / each.multiplier)
+        for contract in reversed(reading.contracts):  # the first contract of an asset counts
+            asset, price = contract.asset, log(contract.mark / contract.multiplier)
             seen["prices"][venue][asset] = price
-            seen["intervals"][venue][asset] = log(each.funding_interval_hours)
-            if each.multiplier > 1:
+            seen["intervals"][venue][asset] = log(contract.funding_interval_hours)
+            if contract.multiplier > 1:
                 seen["multiplied"][venue][asset] = price
-            rate = each.funding_8h_pct
+            rate = contract.funding_8h_pct
             if abs(rate) >= SMALLEST_RATE_PCT:
                 seen["funding"][venue][asset], seen["scale"][venue][asset] = rate, log(abs(rate))
-            coins, at = each.open_interest_coins, each.open_interest_at
+            coins, at = contract.open_interest_coins, contract.open_interest_at
             if coins is not None and coins > 0 and (at is None or at >= oldest):
-                seen["open_interest"][venue][asset] = log(coins * each.multiplier)
+                seen["open_interest"][venue][asset] = log(coins * contract.multiplier)
     return seen
 
 
@@ -264,11 +264,11 @@ def _gaps(venue: str, values: ByVenue) -> ByAsset:
 
 
 def _others(venue: str, values: ByVenue) -> ByAsset:
-    found = defaultdict(list)
+    values_of = defaultdict(list)
     for other, each in values.items():
         for name, value in each.items() if other != venue else ():
-            found[name].append(value)
-    return {name: median(each) for name, each in found.items()}
+            values_of[name].append(value)
+    return {name: median(each) for name, each in values_of.items()}
 
 
 def _moves(venue: str, values: ByVenue, levels: ByVenue) -> ByAsset:
@@ -278,38 +278,38 @@ def _moves(venue: str, values: ByVenue, levels: ByVenue) -> ByAsset:
 
 def _price_finding(venue: str, seen: Values, levels: Values) -> Finding:
     gaps = _gaps(venue, seen["prices"])
-    found = _Jump.of(gaps, _moves(venue, seen["prices"], levels["prices"]))
-    if found is None:
+    jump = _Jump.of(gaps, _moves(venue, seen["prices"], levels["prices"]))
+    if jump is None:
         return None
     multiplied = _moves(venue, seen["multiplied"], levels["multiplied"])
     special = _Jump.of(gaps, multiplied, MIN_SPECIAL_ASSETS)
     if special is not None and special.exceeds(MULTIPLIER_LIMIT):
         return _jumped("prices", special, venue, seen)
-    return _jumped("prices", found, venue, seen) if found.exceeds(PRICE_LIMIT) else ""
+    return _jumped("prices", jump, venue, seen) if jump.exceeds(PRICE_LIMIT) else ""
 
 
 def _open_interest_finding(venue: str, seen: Values, levels: Values) -> Finding:
     values, known = seen["open_interest"], levels["open_interest"]
     moves = {name: _moves(name, values, known) for name in values}
-    found = _Jump.of(_gaps(venue, moves), moves[venue])
-    if found is None:
+    jump = _Jump.of(_gaps(venue, moves), moves[venue])
+    if jump is None:
         return None
-    if not found.exceeds(OPEN_INTEREST_LIMIT):
+    if not jump.exceeds(OPEN_INTEREST_LIMIT):
         return ""
     return (
-        f"open interest of {found.coins} coins jumped to {_times(found.jump)} its level, while at "
-        f"{_named(venue, values)} it is {_times(found.jump - found.gap)} its level (medians)"
+        f"open interest of {jump.coins} coins jumped to {_times(jump.jump)} its level, while at "
+        f"{_named(venue, values)} it is {_times(jump.jump - jump.gap)} its level (medians)"
     )
 
 
 def _funding_finding(venue: str, seen: Values, levels: Values) -> Finding:
     gaps = _gaps(venue, seen["scale"])
     moves = _moves(venue, seen["scale"], levels["scale"])
-    found = _Jump.of(gaps, moves)
-    if found is None:
+    jump = _Jump.of(gaps, moves)
+    if jump is None:
         return None
-    if found.exceeds(FUNDING_LIMIT):
-        return _jumped("funding rates", found, venue, seen)
+    if jump.exceeds(FUNDING_LIMIT):
+        return _jumped("funding rates", jump, venue, seen)
     # A shorter interval raises the rate per eight hours, unless the exchange lowered the rate too.
     restated = _moves(venue, seen["intervals"], levels["intervals"])
     expected = {name: -move for name, move in restated.items() if abs(move) >= INTERVAL_LIMIT}
@@ -344,10 +344,10 @@ def _sign_finding(venue: str, rates: ByVenue, levels: ByVenue) -> Finding:
     )
 
 
-def _jumped(what: str, found: _Jump, venue: str, seen: Values) -> str:
+def _jumped(what: str, jump: _Jump, venue: str, seen: Values) -> str:
     return (
-        f"{what} of {found.coins} coins jumped to {_times(found.jump)} their level and are "
-        f"{_times(found.gap)} those at {_named(venue, seen['prices'])} (medians)"
+        f"{what} of {jump.coins} coins jumped to {_times(jump.jump)} their level and are "
+        f"{_times(jump.gap)} those at {_named(venue, seen['prices'])} (medians)"
     )
 
 

@@ -308,12 +308,14 @@ class MarketJudge:
         previous, regime = regimes
         majors, primary = majors_of(reading), self._settings.venue_names[0]
         has_shares = publishes_long_accounts(self.venue, primary)
-        shares = {base: self._fresh_share(each.contract, at) for base, each in majors.items()}
+        shares = {
+            base: self._fresh_share(perpetual.contract, at) for base, perpetual in majors.items()
+        }
         return MarketEvidence(
             reading=reading,
             majors=majors,
             long_account_pct={
-                base: each for base, each in shares.items() if each is not None and has_shares
+                base: share for base, share in shares.items() if share is not None and has_shares
             },
             regime=regime,
             previous_regime=previous,
@@ -471,7 +473,7 @@ async def record_market(tx: Transaction, conclusions: Sequence[MarketConclusion]
 
 
 def _bases(reading: Perpetuals) -> dict[str, str]:
-    return {contract.contract: contract.base for contract in reading.contracts}
+    return {perpetual.contract: perpetual.base for perpetual in reading.contracts}
 
 
 def _majors_of(venue: str, bases: Mapping[str, str]) -> dict[str, str]:

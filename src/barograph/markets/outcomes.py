@@ -55,8 +55,8 @@ class Measure:
     def first(self, at: int, late: int) -> SeriesPoint | None:
         """The first point at or after an instant, at most this late."""
         index = bisect_left(self.times, at)
-        found = self.points[index : index + 1]
-        return found[0] if found and found[0].at <= at + late else None
+        points = self.points[index : index + 1]
+        return points[0] if points and points[0].at <= at + late else None
 
 
 class Return(Measure):
@@ -74,7 +74,7 @@ class Return(Measure):
 def independent(outcomes: Iterable[tuple[int, Outcome | None]]) -> list[tuple[int, Outcome]]:
     """In order, each outcome that starts at or after the end of the one taken before."""
     taken: list[tuple[int, Outcome]] = []
-    for at, found in outcomes:
-        if found is not None and (not taken or found.start >= taken[-1][1].end):
-            taken.append((at, found))
+    for at, outcome in outcomes:
+        if outcome is not None and (not taken or outcome.start >= taken[-1][1].end):
+            taken.append((at, outcome))
     return taken

@@ -133,10 +133,10 @@ def coin_of(venue: str, base: str) -> tuple[str, int]:
     `1000PEPE` and `SHIB1000` at most venues, `kPEPE` at Hyperliquid.
     """
     if venue == HYPERLIQUID:
-        found = _THOUSANDS.fullmatch(base)
-        return (base, 1) if found is None else (found[1], 1000)
-    found = _PREFIX.fullmatch(base)
-    if found is not None:
-        return found[2], 10**6 if found[1] == _MILLION else int(found[1])
-    found = _SUFFIX.fullmatch(base)
-    return (base, 1) if found is None else (found[1], int(found[2]))
+        match = _THOUSANDS.fullmatch(base)
+        return (base, 1) if match is None else (match[1], 1000)
+    match = _PREFIX.fullmatch(base)
+    if match is not None:
+        return match[2], 10**6 if match[1] == _MILLION else int(match[1])
+    match = _SUFFIX.fullmatch(base)
+    return (base, 1) if match is None else (match[1], int(match[2]))

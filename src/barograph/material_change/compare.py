@@ -119,13 +119,13 @@ def _decision(value: Json) -> Decision | None:
 def _read_conditions(value: Json) -> tuple[RetainedCondition, ...] | None:
     if not isinstance(value, list):
         return None
-    found = []
+    changes = []
     for each in value:
         text = _text(each.get("text")) if isinstance(each, dict) else _text(each)
         if text is None:
             return None
-        found.append(RetainedCondition(text, each))
-    return tuple(found)
+        changes.append(RetainedCondition(text, each))
+    return tuple(changes)
 
 
 def _evidence(value: Json) -> RetainedEvidence | EvidenceProblem:
@@ -208,10 +208,10 @@ def _reasons(before: RetainedVersion, after: RetainedVersion) -> tuple[Reason, .
         return ("schema_changed",)
     if after.schema != SCHEMA:
         return ("schema_unknown",)
-    found = {*_unreadable(before), *_unreadable(after), *_incompatible(before, after)}
-    if not found and _change(before, after) is None:
+    reasons = {*_unreadable(before), *_unreadable(after), *_incompatible(before, after)}
+    if not reasons and _change(before, after) is None:
         return ("change_unclassified",)
-    return tuple(reason for reason in REASONS if reason in found)
+    return tuple(reason for reason in REASONS if reason in reasons)
 
 
 def _unreadable(version: RetainedVersion) -> Iterator[Reason]:

@@ -217,8 +217,8 @@ def page_result(body: bytes, members: Iterable[str]) -> bytes:
 
 
 def _funding(view: MarketView, symbol: str) -> dict[str, Any]:
-    found = view.by_name.get(symbol)
+    perpetual = view.by_name.get(symbol)
     return {
-        "fundingIntervalHours": None if found is None else found.funding_interval_hours,
-        "fundingRatePct8h": None if found is None else found.funding_8h_pct,
+        "fundingIntervalHours": None if perpetual is None else perpetual.funding_interval_hours,
+        "fundingRatePct8h": None if perpetual is None else perpetual.funding_8h_pct,
     }

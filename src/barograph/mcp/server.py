@@ -126,7 +126,7 @@ def _server(calls: ToolCalls, base_url: str) -> Server[Any]:
         description=DESCRIPTION,
         instructions=INSTRUCTIONS,
         website_url=base_url + "/",
-        icons=[Icon.model_validate(each) for each in icons(base_url)],
+        icons=[Icon.model_validate(icon) for icon in icons(base_url)],
         cache_hints={"tools/list": _UNCHANGED, "server/discover": _UNCHANGED},
         # Without this, the SDK would build the list of tools for each call.
         get_tool_input_schema=_input_schema,

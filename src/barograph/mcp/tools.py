@@ -89,7 +89,9 @@ class Tool(NamedTuple):
         """The schema of the arguments, which are all optional."""
         return {
             "type": "object",
-            "properties": {name: _published(each) for name, each in self.parameters.items()},
+            "properties": {
+                name: _published(parameter) for name, parameter in self.parameters.items()
+            },
             "additionalProperties": False,
         }
 
@@ -275,36 +277,36 @@ def query_of(tool: Tool, given: Arguments) -> dict[str, str]:
     if not given.keys() <= tool.parameters.keys():
         known = ", ".join(tool.parameters)
         raise InvalidRequest(f"{tool.name} takes {f'only {known}' if known else 'no arguments'}")
-    found = {}
+    arguments = {}
     for name, schema in tool.parameters.items():
         is_plain = schema["type"] == "string" and not {"enum", "pattern"} & schema.keys()
         is_absent = given.get(name) in ((None, [], "") if is_plain else (None, []))
         value = schema.get("default") if is_absent else given[name]
         if value is not None:
             text, own = _text(name, schema, value), _OTHER_NAMES.get(name, name)
-            if own in found:
+            if own in arguments:
                 raise InvalidRequest(f"give {own} or {name}, not both")
-            found[own] = text
-    return found
+            arguments[own] = text
+    return arguments
 
 
 def _text(name: str, schema: Schema, value: Any) -> str:  # noqa: ANN401
     kind = schema["type"]
-    found: str | None = None
+    text: str | None = None
     if "enum" in schema:
-        found = value if value in schema["enum"] else None
+        text = value if value in schema["enum"] else None
     elif "pattern" in schema:
-        found = normalized(value) if isinstance(value, str) else None
+        text = normalized(value) if isinstance(value, str) else None
     elif kind == "string" and isinstance(value, str):
-        found = value
+        text = value
     elif kind == "integer" and _is_integer(value):
         clamped = min(max(value, schema.get("minimum", value)), schema.get("maximum", value))
-        found = str(int(clamped))
+        text = str(int(clamped))
     elif isinstance(value, list) and all(isinstance(each, str) for each in value):
-        found = ",".join(value) if kind == "array" else None
-    if found is None:
+        text = ",".join(value) if kind == "array" else None
+    if text is None:
         raise InvalidRequest(_rule(name, schema))
-    return found
+    return text
 
 
 def _rule(name: str, schema: Schema) -> str:

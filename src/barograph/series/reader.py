@@ -156,8 +156,8 @@ async def _settlements(tx: Transaction, query: SeriesQuery, contract: str, now: 
     # Beyond the last row of a list that was cut off, a settlement's report may be missing.
     cut = [each[-1].at for each in (own, reports) if len(each) == count]
     stop = min([query.span.end, *cut])
-    found = known_settlements(own, reports, now)
-    within = [each for each in found if query.start <= each.at < stop]
+    settlements = known_settlements(own, reports, now)
+    within = [each for each in settlements if query.start <= each.at < stop]
     rows = [_settlement_row(settlement) for settlement in within[: query.limit]]
     if len(within) > query.limit:
         return SeriesPage(rows, within[query.limit].at)
@@ -194,16 +194,16 @@ async def _changes(tx: Transaction, query: SeriesQuery) -> SeriesPage:
 
 async def _figures(tx: Transaction, query: SeriesQuery) -> SeriesPage:
     days = (_day(query.start), _day(query.span.end))
-    found = await figures_between(tx, query.measure, days, query.known_at, query.limit + 1)
+    figures = await figures_between(tx, query.measure, days, query.known_at, query.limit + 1)
     rows = [
         (
             *(f"{each.day}T00:00:00.000Z", each.value, "published", None),
             *(each.revision, iso_timestamp(each.observed_at)),
         )
-        for each in found[: query.limit]
+        for each in figures[: query.limit]
     ]
-    following = instant("day", found[-1].day) if len(found) > query.limit else None
-    source = _sources(each.source for each in found[: query.limit])
+    following = instant("day", figures[-1].day) if len(figures) > query.limit else None
+    source = _sources(each.source for each in figures[: query.limit])
     return SeriesPage(rows, following, as_of=query.known_at, source=source)
 
 

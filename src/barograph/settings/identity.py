@@ -12,15 +12,15 @@ class Identity(Group):
 
     identity: Literal["none", "supabase", "oidc"] = Field(
         "none",
-        description="Identity provider for bearer tokens: `supabase`, `oidc` (OpenID Connect) "
-        "or `none`, which accepts no token.",
+        description="Identity provider for bearer tokens: `supabase`, `oidc` (OpenID Connect) or "
+        "`none`. See [recipes](identity.md).",
     )
     identity_url: str = Field(
         "",
         description="URL of the identity provider: the project for `supabase`, the issuer for "
-        "`oidc`, exactly as its tokens name it. It must start with `https://` unless the provider "
-        "runs on this machine. An issuer at a public address can't name private addresses for its "
-        "keys or userinfo; one at a private address can.",
+        "`oidc`, exactly as its tokens name it. It must start with `https://` unless "
+        "the provider runs on this machine. An issuer at a public address can't name "
+        "private addresses.",
     )
     identity_audience: str = Field(
         "authenticated", min_length=1, description="Audience that a bearer token must name."
@@ -28,14 +28,12 @@ class Identity(Group):
     identity_audience_claim: str = Field(
         "aud",
         min_length=1,
-        description="Claim of a bearer token that must name that audience. Set it to `client_id` "
-        "for a provider whose access tokens have no `aud`, such as AWS Cognito. That claim must "
-        "be exactly the audience.",
+        description="Claim of a bearer token that must name that audience, such as `client_id` "
+        "for AWS Cognito. Any other claim than `aud` must be exactly the audience.",
     )
     identity_api_key: SecretStr = Field(
         SecretStr(""),
-        description="Publishable key (or older anon key) of the `supabase` project. The service "
-        "sends it with each request to the provider.",
+        description="Publishable key (or older anon key) of the `supabase` project.",
     )
     identity_email_claim: str = Field(
         "email_verified",
@@ -45,8 +43,7 @@ class Identity(Group):
     identity_claims: Literal["token", "userinfo", "userinfo-text"] = Field(
         "token",
         description="Where an `oidc` provider puts that claim: in the access `token`, or at its "
-        '`userinfo` endpoint. With `userinfo-text`, it may also be the text `"true"` there, as '
-        "AWS Cognito sends it.",
+        '`userinfo` endpoint; `userinfo-text` also accepts the text `"true"` there.',
     )
     identity_cache_seconds: float = Field(
         60.0, ge=0, le=60, description="Seconds to cache a user record of the identity provider."

@@ -56,40 +56,35 @@ class MustSet(Group):
     )
     venues: str = Field(
         "bybit",
-        description="Exchanges (venues) to read, separated by commas: `bybit`, `hyperliquid`, "
-        "`binance`. The first one is the primary. The service publishes its data and records the "
-        "other venues too. If the primary fails, the next one in the list takes over. Confirm the "
-        "terms of each.",
+        description="Exchanges to read, separated by commas: `bybit`, `hyperliquid`, `binance`. "
+        "The first one is the primary, and the next one takes over if it fails: "
+        "[venues](venues.md). Confirm the terms of each.",
     )
     accept_terms: str = Field(
         "",
         description="Data sources whose terms you have read and confirm, separated by commas: "
-        "`bybit`, `hyperliquid`, `binance`, `treasury`, `nyfed`, `ishares`, and `selling` if you "
-        "sell access by x402. The service doesn't use the others. `barograph terms list` shows "
-        "what they say. Set it to the same on every host. See [the first day live](live.md).",
+        "`bybit`, `hyperliquid`, `binance`, `treasury`, `nyfed`, `ishares`, and "
+        "`selling` if you sell by x402. The service doesn't use the others. See [the "
+        "first day live](live.md).",
     )
     contact: Contact = Field(
         "",
         description="How the publishers of rates and ETF files can reach you, such as "
-        "`mailto:ops@example.com` or an https address. The collector sends it in its "
-        "`User-Agent`, because some publishers refuse clients that don't say who they are. If "
-        "empty, it sends `BAROGRAPH_BASE_URL`.",
+        "`mailto:ops@example.com` or an https address: the collector's `User-Agent`. "
+        "If empty, it sends `BAROGRAPH_BASE_URL`.",
     )
     security_contact: Contact = Field(
         "",
-        description="Where to report vulnerabilities, such as `mailto:security@example.com` or "
-        "an https address; published in `/.well-known/security.txt`. If empty, there is no such "
-        "file.",
+        description="Where to report vulnerabilities, such as `mailto:security@example.com` or an "
+        "https address; published in `/.well-known/security.txt`.",
     )
     data: Path = Field(
         Path("data"),
-        description="Folder for the databases: `barograph.sqlite3` (includes the e-mail "
-        "addresses of key owners and the secrets that sign webhooks), `history.sqlite3` (stances) "
-        "and `limits.sqlite3` (rate limits). It also holds the API-key pepper, the checkpoint key "
-        "and the webhook key, unless `BAROGRAPH_KEY_PEPPER`, `BAROGRAPH_HISTORY_KEY` and "
-        "`BAROGRAPH_WEBHOOK_KEY` are set. The service creates these files readable by their owner "
-        "only. It refuses to start if one of these secrets is readable or writable by every user "
-        "of the machine.",
+        description="Folder for `barograph.sqlite3` (with the e-mail addresses of key owners and "
+        "the secrets that sign webhooks), `history.sqlite3` (stances), "
+        "`limits.sqlite3` (rate limits), and the secrets that the settings don't "
+        "name. The service refuses to start if every user of the machine can read or "
+        "write such a secret.",
     )
     host: IpAddress = Field("127.0.0.1", description="IP address that the web server binds.")
     port: int = Field(8080, ge=1, le=65535, description="Port that the web server binds.")
@@ -97,7 +92,7 @@ class MustSet(Group):
     trusted_proxies: str = Field(
         "",
         description="Proxies whose `X-Forwarded-For` the service trusts: addresses and networks "
-        "separated by commas, such as `127.0.0.1, 10.0.0.0/8`. If empty, it trusts none.",
+        "separated by commas, such as `127.0.0.1, 10.0.0.0/8`.",
     )
     database_url: SecretStr = Field(
         SecretStr(""),
@@ -115,27 +110,26 @@ class MustSet(Group):
     limits_url: SecretStr = Field(
         SecretStr(""),
         description="Valkey or Redis server that counts rate limits for all hosts, such as "
-        "`redis://barograph:PASSWORD@valkey.example.com:6379/0`; `rediss://` uses TLS. It has "
-        "250 ms to reply; `?socket_timeout=0.5` allows 500 ms. If it doesn't, each worker counts "
-        "for itself. If empty, a single worker without a proxy counts in memory, and all others "
-        "in a file of the data folder. See "
-        "[rate limits](operating.md#rate-limits).",
+        "`redis://barograph:PASSWORD@valkey.example.com:6379/0`; `rediss://` uses "
+        "TLS. It has 250 ms to reply; `?socket_timeout=0.5` allows 500 ms. If empty, "
+        "a single worker without a proxy counts in memory, and all others in a file "
+        "of the data folder. See [rate limits](operating.md#rate-limits).",
     )
     key_pepper: SecretStr = Field(
         SecretStr(""),
         description="Secret for hashing API keys, 32 characters or more. If empty, the service "
-        "creates one and keeps it in the data folder.",
+        "creates one in the data folder.",
     )
     history_key: SecretStr = Field(
         SecretStr(""),
         description="Ed25519 key that signs checkpoints of the history: base64 of 32 random "
-        "bytes. If empty, the service creates one and keeps it in the data folder.",
+        "bytes. If empty, the service creates one in the data folder.",
     )
     webhook_key: SecretStr = Field(
         SecretStr(""),
         description="Ed25519 key that signs webhook messages: base64 of 32 random bytes. During "
-        "[a rotation](webhooks.md#for-the-operator), the new key, a comma and the old key. If "
-        "empty, the service creates one and keeps it in the data folder.",
+        "[a rotation](webhooks.md#for-the-operator), the new key, a comma and the old "
+        "key. If empty, the service creates one in the data folder.",
     )
     smtp_url: SecretStr = Field(
         SecretStr(""),
@@ -199,7 +193,7 @@ class MustSet(Group):
     def _history_has_its_own_place(self) -> Self:
         history, others = self.history_address, (self.database_path, self.limits_path)
         if isinstance(history, Path):
-            taken = history.resolve() in {each.resolve() for each in others}
+            taken = history.resolve() in {other.resolve() for other in others}
         else:
             taken = is_same_database(self.database_url.get_secret_value(), history)
         if taken:
@@ -275,10 +269,10 @@ def is_same_database(first: str, second: str) -> bool:
 
 
 def _database_place(url: str) -> tuple[str, str]:
-    found = _POSTGRESQL_ADDRESS.fullmatch(url)
-    if found is None:
+    match = _POSTGRESQL_ADDRESS.fullmatch(url)
+    if match is None:
         return "", url
-    return re.sub(r":5432(?=,|$)", "", found["hosts"].lower()), found["name"]
+    return re.sub(r":5432(?=,|$)", "", match["hosts"].lower()), match["name"]
 
 
 def _parse_networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:

@@ -28,10 +28,9 @@ class Payments(Group):
     )
     x402_cdp_key_id: str = Field(
         "",
-        description="Id of a secret API key of the Coinbase Developer Platform, if "
-        "`BAROGRAPH_X402_FACILITATOR_URL` is Coinbase's facilitator "
-        "(`https://api.cdp.coinbase.com/platform/v2/x402`). The service signs each request with "
-        "the key instead of sending a bearer token.",
+        description="Id of a secret API key of the Coinbase Developer Platform, for [Coinbase's "
+        "facilitator](subscribing.md#for-operators-the-facilitator). The service "
+        "signs each request with the key instead of sending a bearer token.",
     )
     x402_cdp_key_secret: SecretStr = Field(
         SecretStr(""),
@@ -53,9 +52,9 @@ class Payments(Group):
     )
     x402_chain_url: str = Field(
         "",
-        description="JSON-RPC URL of a node of the chain in `BAROGRAPH_X402_NETWORK`. The "
-        "collector uses it to resolve payments whose result the facilitator didn't report. If "
-        "empty, the operator must resolve them.",
+        description="JSON-RPC URL of a node of that chain, by which the collector resolves "
+        "payments whose result the facilitator didn't report. If empty, the operator "
+        "must resolve them.",
     )
     feed_price_usd: Decimal = Field(
         Decimal(25), gt=0, le=100_000, description="Price of one period of Feed by x402, in USD."
@@ -72,8 +71,7 @@ class Payments(Group):
     sales_contact: Contact = Field(
         "",
         description="Contact for Feed and Reserve on `/pricing`, such as "
-        "`mailto:sales@example.com` or an https address. If empty, `/pricing` says that none is "
-        "configured.",
+        "`mailto:sales@example.com` or an https address.",
     )
 
     @field_validator("x402_facilitator_url", "x402_chain_url")

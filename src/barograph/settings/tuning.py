@@ -60,14 +60,14 @@ class Tuning(Group):
     ] = Field(
         "",
         description="Host names by which Prometheus addresses that port, in lower case, separated "
-        "by commas. IP addresses, `localhost` and the host of `BAROGRAPH_BASE_URL` need no entry.",
+        "by commas.",
     )
     metrics_port: int = Field(
         0,
         ge=0,
         le=65535,
-        description="Port that Prometheus metrics are served on, at `/metrics`. All processes with "
-        "the same data folder share it. 0 turns metrics off.",
+        description="Port of the [metrics](metrics.md). All processes with the same data folder "
+        "share it. 0 turns metrics off.",
     )
     worker_memory_mb: int = Field(
         1024,
@@ -80,7 +80,7 @@ class Tuning(Group):
         "",
         description="Address of the source code that this instance runs, such as "
         "`https://github.com/NAME/barograph`; published as `repository` in "
-        "`/api/mcp/server.json`. If empty, that file names no repository.",
+        "`/api/mcp/server.json`.",
     )
     exchange_rest_url: HttpAddress = Field(
         "https://api.bybit.com",
@@ -126,7 +126,7 @@ class Tuning(Group):
     record_since: str = Field(
         "",
         description="Start date of the paper-trading record whose age `/badge/record.svg` shows, "
-        "such as `2025-01-31`. If empty, the badge says that it has not started.",
+        "such as `2025-01-31`.",
     )
     liquidations_min_coverage_pct: float = Field(
         95.0,
@@ -169,18 +169,16 @@ class Tuning(Group):
     )
     witness_policy: Path | None = Field(
         None,
-        description="File with the witnesses of the public logs, as a C2SP tlog-policy: `witness` "
-        "and `group` lines, and one `quorum`. The collector asks each witness to cosign, and the "
-        "service publishes the newest checkpoint with a quorum. If empty, only our key signs.",
+        description="File with the [witnesses](history.md#witnesses) of the public log, as a C2SP "
+        "tlog-policy. If empty, only our key signs.",
     )
     reveal_after_days: int = Field(
         0,
         ge=0,
         le=3650,
-        description="Days after which a recorded stance becomes public, with everything that "
-        "the operator wrote in it, and counts on `/accuracy`. It applies to versions recorded "
-        "after the service has announced it, and stays binding for them if you change it. 0 "
-        "turns it off.",
+        description="Days after which a recorded stance [becomes "
+        "public](history.md#publish-stances-after-a-while) and counts on `/accuracy`. "
+        "0 turns it off.",
     )
 
     @property

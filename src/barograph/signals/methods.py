@@ -153,7 +153,7 @@ def btc_long_accounts(evidence: MarketEvidence, previous: str | None) -> SignalR
     rank = percentile_rank(share, known)
     value = f"{share:.1f} % of accounts, {percentile(rank, len(known))}"
     compared = [
-        each for each in evidence.trailing.hours("BTC") if each.long_account_pct is not None
+        hour for hour in evidence.trailing.hours("BTC") if hour.long_account_pct is not None
     ]
     return SignalResult(POSITIONING.label(rank, previous), value, backfill_basis(compared))
 
@@ -191,7 +191,7 @@ def btc_realised_volatility(evidence: MarketEvidence, previous: str | None) -> S
     swing = hours[-1].volatility_pct
     rank = percentile_rank(swing, known)
     value = f"{swing:.0f} % annualised, {percentile(rank, len(known))}"
-    compared = [each for each in evidence.trailing.hours("BTC") if each.volatility_pct is not None]
+    compared = [hour for hour in evidence.trailing.hours("BTC") if hour.volatility_pct is not None]
     return SignalResult(VOLATILITY.label(rank, previous), value, backfill_basis(compared))
 
 
@@ -309,7 +309,7 @@ def judge_all(
 ) -> Signals:
     """Judge every signal; `previous` holds the last labels by key."""
     at = evidence.reading.as_of
-    market = [_judge(each, at, evidence, previous.get(each.key)) for each in MARKET_METHODS]
+    market = [_judge(method, at, evidence, previous.get(method.key)) for method in MARKET_METHODS]
     spread = (evidence.spreads or {}).get("BTC")
     venues = [evidence.reading.source, *([] if spread is None else spread.sources)]
     return _signals(at, venues, macro, market)
@@ -318,13 +318,15 @@ def judge_all(
 def judge_macro(macro: MacroEvidence, venue: str, last: Signals | None) -> Signals:
     """Judge the signals from daily figures; the market's signals stay as they were."""
     known = {} if last is None else {signal.key: signal for signal in last.signals}
-    market = [known.get(each.key, _signal(each, NOT_KNOWN, macro.at)) for each in MARKET_METHODS]
+    market = [
+        known.get(method.key, _signal(method, NOT_KNOWN, macro.at)) for method in MARKET_METHODS
+    ]
     return _signals(macro.at, [venue], macro, market)
 
 
 def _signals(at: int, venues: Sequence[str], macro: MacroEvidence, market: list[Signal]) -> Signals:
-    others = [_judge(each, at, macro) for each in MACRO_METHODS]
-    are_known = any(each.label != UNKNOWN for each in others)
+    others = [_judge(method, at, macro) for method in MACRO_METHODS]
+    are_known = any(other.label != UNKNOWN for other in others)
     sources = dict.fromkeys([*venues, *(macro.sources if are_known else [])])
     return Signals(at, "; ".join(sources), (*market, *others))
 
@@ -339,5 +341,5 @@ def _judge(method: Method, at: int, *seen: object) -> Signal:
     return _signal(method, finding, at)
 
 
-def _signal(method: Method, found: SignalResult, at: int) -> Signal:
-    return Signal(method.key, method.name, found.label, found.value, at, found.basis)
+def _signal(method: Method, result: SignalResult, at: int) -> Signal:
+    return Signal(method.key, method.name, result.label, result.value, at, result.basis)

@@ -84,7 +84,7 @@ class SignalsReader:
 
     def labels(self, board: Board, now: int) -> dict[str, str]:
         """The label of every signal by its key."""
-        return {each.key: each.label for each in self.signals(board, now)}
+        return {signal.key: signal.label for signal in self.signals(board, now)}
 
     def document(self, board: Board, now: int) -> Document:
         """The document to serve now."""

@@ -71,8 +71,8 @@ def metric_tables(measured: Sequence[Measured]) -> list[MetricTable]:
     tables = []
     for (metric, unit), found in groupby(measured, attrgetter("metric", "unit")):
         all_rows = list(found)
-        rows = [each for each in all_rows if each.finding != "too-few"]
-        few = _counts([each for each in all_rows if each not in rows])
+        rows = [row for row in all_rows if row.finding != "too-few"]
+        few = _counts([row for row in all_rows if row not in rows])
         tables.append(MetricTable(METRICS[metric], unit, rows, few, _decimals(rows)))
     return tables
 

@@ -263,7 +263,7 @@ async def _chart(site: Site, charts: ChartReader, brief: Brief) -> Chart | None:
     measure, at = CHARTED.get(brief.rule), brief.window_end
     source, others = brief.source, VENUES.keys() - {BYBIT}
     # Only Bybit's source is a setting.
-    venue = next((each for each in others if source_of(each, source) == source), BYBIT)
+    venue = next((other for other in others if source_of(other, source) == source), BYBIT)
     contracts = site.markets.contracts(site.board, venue) or {}
     symbol = next((coin for coin in brief.coins if coin in contracts), None)
     if measure == "liquidations" and venue == site.series.venue:

@@ -148,9 +148,9 @@ def image_style(stylesheet: str) -> str:
 
 def _colours(stylesheet: str) -> tuple[dict[str, str], dict[str, str]]:
     """The variables in light and dark; those without `light-dark()` are only among the first."""
-    found = _VARIABLE.findall(stylesheet)
-    light = {name: _BOTH.sub(r"\1", value) for name, value in found}
-    return light, {name: both[2] for name, value in found if (both := _BOTH.fullmatch(value))}
+    variables = _VARIABLE.findall(stylesheet)
+    light = {name: _BOTH.sub(r"\1", value) for name, value in variables}
+    return light, {name: both[2] for name, value in variables if (both := _BOTH.fullmatch(value))}
 
 
 def _short(rules: str) -> str:

@@ -94,7 +94,7 @@ async def _home(site: Site, charts: ChartReader, log: PublicLog, days: int, at: 
         days=days,
         all_days=DAYS,
         regime_signal=REGIME,
-        signals=[each for each in site.signals.signals(site.board, at) if each.key != REGIME],
+        signals=[signal for signal in site.signals.signals(site.board, at) if signal.key != REGIME],
         signal_ends=site.signals.ends(site.board, at),
         daily_signals=DAILY,
         briefs=briefs,
@@ -155,7 +155,7 @@ async def _read_record(site: Site, charts: ChartReader, days: int) -> Recorded:
     return Recorded(
         past=await series.regimes(name, tuple(DAYS_AGO.values())),
         charts=drawn,
-        weeks={symbol: await series.week_of(each) for symbol, each in majors.items()},
+        weeks={symbol: await series.week_of(perpetual) for symbol, perpetual in majors.items()},
         day=await series.liquidations(1) if has_liquidations else None,
         hour=await series.liquidated_hour() if has_liquidations else None,
     )

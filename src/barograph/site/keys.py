@@ -52,12 +52,12 @@ class AddressForm:
             InvalidRequest: the body is not exactly one field `email` in UTF-8.
         """
         try:
-            found = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict")
+            fields = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict")
         except ValueError as error:
             raise InvalidRequest(NOT_AN_ADDRESS) from error
-        if [name for name, _ in found] != ["email"]:
+        if [name for name, _ in fields] != ["email"]:
             raise InvalidRequest(NOT_AN_ADDRESS)
-        email = found[0][1].strip(" ")
+        email = fields[0][1].strip(" ")
         self.typed = email[:MAX_LENGTH]
         return email
 

@@ -198,7 +198,7 @@ def _heard_at(site: Site, days: LiquidationDays) -> int | None:
     """Up to when we watched: the record is read only once per minute, the board is newer."""
     counted = site.markets.liquidations(site.board, site.series.venue)
     times = (days.heard_at, None if counted is None else counted.watched_until)
-    return max((each for each in times if each is not None), default=None)
+    return max((time for time in times if time is not None), default=None)
 
 
 def _bound(site: Site, heard_at: int | None, now: int) -> int | None:

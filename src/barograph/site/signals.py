@@ -104,7 +104,7 @@ def shown_signal(method: Method, current: CurrentSignals, last: SignalChange | N
         since=since,
         until=current.ends.get(method.key),
         is_daily=method.key in DAILY,
-        basis=" ".join(each for each in reasons if each is not None),
+        basis=" ".join(reason for reason in reasons if reason is not None),
     )
 
 

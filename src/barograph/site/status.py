@@ -126,7 +126,7 @@ def headline(status: ServiceStatus) -> str:
     """What fails, in one sentence; the home page and `/status` say the same."""
     parts = components(status)
     failing = [part for part in parts if part.condition in ("degraded", "down")]
-    down = {each.name for each in failing if each.condition == "down"}
+    down = {check.name for check in failing if check.condition == "down"}
     said = [_stale_text(status)] if "market-feed" in down else []
     if "database" in down:
         said.append("The database is unavailable.")
@@ -138,7 +138,7 @@ def headline(status: ServiceStatus) -> str:
             return "All components are working."
         return f"No component is failing; {starting} {'is' if starting == 1 else 'are'} warming up."
     more = f" and {len(failing) - _NAMED} more" if len(failing) > _NAMED else ""
-    return f"Affected: {', '.join(each.title for each in failing[:_NAMED])}{more}."
+    return f"Affected: {', '.join(check.title for check in failing[:_NAMED])}{more}."
 
 
 def _stale_text(status: ServiceStatus) -> str:
@@ -194,7 +194,7 @@ def uptime_strips(record: StatusHistory, names: Iterable[str]) -> dict[str, list
     counts = {(count.resolution, count.name, count.at): count for count in record.counts}
     strips = {}
     for name in names:
-        hours, days = (_strip(each, name, counts, record.now) for each in SPANS)
+        hours, days = (_strip(span, name, counts, record.now) for span in SPANS)
         strips[name] = [hours] if hours.uptime == days.uptime else [hours, days]
     return strips
 

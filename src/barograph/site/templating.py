@@ -79,9 +79,9 @@ def dataset(
         {"@type": "DataDownload", "encodingFormat": kind, "contentUrl": base_url + file}
         for file, kind in files.items()
     ]
-    found = _thing("Dataset", base_url, path, name=name, description=description)
+    dataset = _thing("Dataset", base_url, path, name=name, description=description)
     licence = f"{base_url}{DEVELOPERS_PATH}#licence"
-    return {**found, "creator": found["author"], "license": licence, "distribution": downloads}
+    return {**dataset, "creator": dataset["author"], "license": licence, "distribution": downloads}
 
 
 def article(base_url: str, brief: Brief) -> dict[str, object]:

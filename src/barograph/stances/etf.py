@@ -45,7 +45,7 @@ def propose(
     week = complete_week(series, len(days))
     if week is None:
         return f"a flow of the five days up to {newest.day} is unknown"
-    found = next_flow_regime(week, previous)
+    regime = next_flow_regime(week, previous)
     period = day_period(newest.day)
     return Proposal(
         kind=KIND,
@@ -60,10 +60,10 @@ def propose(
                 "flow5dPctAum": week.share_pct,
                 "holdingsBtc": newest.holdings_btc,
                 "streakDays": streak(week.flows),
-                "regime": found,
+                "regime": regime,
                 "knownDays": len(days),
             },
-            decision=_decide(found, week.share_pct, week.coverage_text),
+            decision=_decide(regime, week.share_pct, week.coverage_text),
             conditions=list(_CONDITIONS),
             method=METHOD,
             evidence=_evidence(week.days, week.coverage, previous),
@@ -90,22 +90,22 @@ def streak(flows: Sequence[float]) -> int:
     return sign * length
 
 
-def _decide(found: str, share_pct: float, coverage: str) -> Decision:
+def _decide(regime: str, share_pct: float, coverage: str) -> Decision:
     labels = {"accumulation": "constructive", "distribution": "cautious", "mixed": "neutral"}
     confidence = "high" if abs(share_pct) >= 2 * ENTER_PCT else "medium"
-    words = f"Five days of net flow are {share_pct:+.2f} % of assets ({coverage}): {found}."
-    return Decision(labels[found], confidence, words, BY)
+    words = f"Five days of net flow are {share_pct:+.2f} % of assets ({coverage}): {regime}."
+    return Decision(labels[regime], confidence, words, BY)
 
 
 def _evidence(week: Sequence[EtfDay], coverage: str, previous: str | None) -> LegEvidence:
     return LegEvidence(
         # A day can name several publishers; each is named once.
-        source="; ".join(sorted({name for each in week for name in each.source.split("; ")})),
-        observed_at=iso_timestamp(max(each.observed_at for each in week)),
+        source="; ".join(sorted({name for day in week for name in day.source.split("; ")})),
+        observed_at=iso_timestamp(max(day.observed_at for day in week)),
         inputs={
             "coverage": coverage,
             "previous_regime": previous,
-            "days": [_day(each) for each in week],
+            "days": [_day(day) for day in week],
         },
     )
 

@@ -46,7 +46,8 @@ def propose(
     if not newest.at <= now < end:
         return None
     rates = [
-        eight_hour_rate(each.funding_rate_pct, each.funding_interval_hours) for each in settlements
+        eight_hour_rate(settlement.funding_rate_pct, settlement.funding_interval_hours)
+        for settlement in settlements
     ]
     score = _scores(settlements, rates)
     start = iso_timestamp(newest.at)
@@ -70,16 +71,18 @@ def _scores(settlements: Sequence[SettledFunding], rates: Sequence[float]) -> Le
     """The score, the score 24 hours ago and their difference; each absent when unknown."""
     now = _score(rates)
     before_at = settlements[-1].at - DAY
-    until = next((i for i, each in enumerate(settlements) if each.at == before_at), None)
+    until = next(
+        (i for i, settlement in enumerate(settlements) if settlement.at == before_at), None
+    )
     before = None if until is None else _score(rates[: until + 1])
-    found: Levels = {}
+    levels: Levels = {}
     if now is not None:
-        found["score"] = now
+        levels["score"] = now
     if before is not None:
-        found["score24hAgo"] = before
+        levels["score24hAgo"] = before
     if now is not None and before is not None:
-        found["delta24h"] = round(now - before, 2)
-    return found
+        levels["delta24h"] = round(now - before, 2)
+    return levels
 
 
 def _score(rates: Sequence[float]) -> float | None:

@@ -151,7 +151,7 @@ class StanceIssuer:
         published = await latest_snapshot(self._database, STANCES)
         if published is None:
             published = Stances(0, (), {})
-        self._published = {each.kind: each for each in published.stances}
+        self._published = {stance.kind: stance for stance in published.stances}
         self._known = dict(self._published)
         self._ends = dict(published.recorded)
         self._token = lease.token
@@ -179,7 +179,7 @@ class StanceIssuer:
     def _remember(self, version: Version) -> CurrentStance:
         """Keep the newest recorded version, with its withdrawal, and the end of its chains."""
         events = self._events.get(version.kind, [])
-        of_version = (each for each in events if each.version_sequence == version.sequence)
+        of_version = (event for event in events if event.version_sequence == version.sequence)
         stance = recorded_stance(version, next(of_version, None))
         last_event = events[-1].event_digest if events else ""
         self._ends[version.kind] = ChainEnd(

@@ -49,7 +49,7 @@ def propose(
     if len(known[US10Y]) <= LOOK_BACK:
         return f"fewer than {LOOK_BACK} earlier days are known"
     levels, evidence = _levels(known), _evidence(known)
-    used = [each for figures in evidence.values() for each in figures]
+    used = [figure for figures in evidence.values() for figure in figures]
     inverted = is_inverted(_number(levels["slope10y3m"]), was_inverted=was_inverted)
     period = day_period(day)
     return Proposal(
@@ -85,18 +85,21 @@ def _known(series: Series) -> dict[str, list[RecordedFigure]]:
     common = set.intersection(*({each.day for each in series.get(name, ())} for name in NEEDED))
     if not common:
         return {}
-    found = {name: [each for each in series[name] if each.day in common] for name in NEEDED}
+    figures = {
+        name: [observation for observation in series[name] if observation.day in common]
+        for name in NEEDED
+    }
     for name in (SOFR, EFFR):
-        found[name] = _about(series.get(name, ()), max(common))
-    of_range = {each.day for each in found[EFFR]}
+        figures[name] = _about(series.get(name, ()), max(common))
+    of_range = {each.day for each in figures[EFFR]}
     for name in (EFFR_LOW, EFFR_HIGH):
-        found[name] = [each for each in series.get(name, ()) if each.day in of_range]
-    return found
+        figures[name] = [each for each in series.get(name, ()) if each.day in of_range]
+    return figures
 
 
 def _about(observations: Sequence[RecordedFigure], day: str) -> list[RecordedFigure]:
     """The newest observation up to a day; overnight rates are published later than yields."""
-    until = [each for each in observations if each.day <= day][-1:]
+    until = [observation for observation in observations if observation.day <= day][-1:]
     latest = date.fromisoformat(day)
     return [each for each in until if is_recent(each.day, latest)]
 
@@ -145,7 +148,8 @@ def _inputs(evidence: Series, *, was_inverted: bool) -> dict[str, Json]:
     used: dict[str, Json] = {"was_inverted": was_inverted}
     for name, figures in evidence.items():
         used[name] = [
-            {"day": each.day, "value": each.value, "revision": each.revision} for each in figures
+            {"day": figure.day, "value": figure.value, "revision": figure.revision}
+            for figure in figures
         ]
     return used
 

@@ -64,11 +64,11 @@ class RevealedReads(NamedTuple):
         await self.continuity.require(kind)
         now, announced = self.board.clock(), reveals.announced
         spans = revealed_spans(announced, now)
-        found = await self.history.versions_issued(kind, spans, after, limit + 1)
-        shown, following = found[:limit], None
+        versions = await self.history.versions_issued(kind, spans, after, limit + 1)
+        shown, following = versions[:limit], None
         # Events after versions, so that a withdrawal that is recorded in between is shown.
-        events = {each.version_sequence: each for each in await self.history.events(kind)}
-        if len(found) > limit:
+        events = {event.version_sequence: event for event in await self.history.events(kind)}
+        if len(versions) > limit:
             position = {"after": str(shown[-1].sequence)}
             following = address(self.base_url, f"{REVEALED_FOLDER}{kind}", {**given, **position})
         entries = [
@@ -80,10 +80,11 @@ class RevealedReads(NamedTuple):
             "kind": kind,
             "after_days": reveals.after_days,
             "announced": [
-                {"at": iso_timestamp(each.at), "after_days": each.after_days} for each in announced
+                {"at": iso_timestamp(terms.at), "after_days": terms.after_days}
+                for terms in announced
             ],
             "private": sum(
-                [await self.history.count_issued(kind, *each) for each in private_spans(announced)]
+                [await self.history.count_issued(kind, *span) for span in private_spans(announced)]
             ),
         }
         body = ListHead(now, None, SOURCE).encode("stances", entries, following, also)

@@ -62,7 +62,8 @@ class _Members(Struct):
 def announcements(events: Iterable[Event]) -> tuple[Announcement, ...]:
     """Read events of the type `reveal.announced`, oldest first."""
     return tuple(
-        Announcement(each.at, json.decode(each.body, type=_Members).after_days) for each in events
+        Announcement(event.at, json.decode(event.body, type=_Members).after_days)
+        for event in events
     )
 
 
@@ -81,7 +82,7 @@ def revealed_at(issued_at: int, announced: Sequence[Announcement]) -> int | None
 
 def private_spans(announced: Sequence[Announcement]) -> list[tuple[int, int]]:
     """The times of issue whose versions never become public, as `revealed_spans`."""
-    edges = [(0, 0), *((each.at, each.after_days) for each in announced), (FOREVER, 0)]
+    edges = [(0, 0), *((terms.at, terms.after_days) for terms in announced), (FOREVER, 0)]
     return [(start, end) for (start, days), (end, _) in pairwise(edges) if days == 0]
 
 

@@ -116,16 +116,16 @@ def incident_routes(
         limit = page_limit(given, default=DEFAULT_INCIDENTS, highest=MAX_INCIDENTS)
         check, same = given.get("check", ""), stated(given, span)
         after = cursors.position(INCIDENTS_PATH, same, (span.end - 1, ""))
-        found = await database.read(
+        incidents = await database.read(
             lambda tx: read_status_history(
                 tx, span.end - 1, span.start, name=check, after=after, count=limit + 1
             )
         )
-        shown, following = found.incidents[:limit], None
-        if len(found.incidents) > limit:
+        shown, following = incidents.incidents[:limit], None
+        if len(incidents.incidents) > limit:
             last = (shown[-1].started_at, shown[-1].name)
             following = cursors.address(INCIDENTS_PATH, same, last)
-        as_of = max(found.last_at.values(), default=now)
+        as_of = max(incidents.last_at.values(), default=now)
         body = IncidentList(
             as_of=iso_timestamp(as_of),
             venue=venue,
@@ -133,7 +133,7 @@ def incident_routes(
             notice=NOTICE,
             count=len(shown),
             incidents=[_incident(each) for each in shown],
-            checks=_checks([count for count in found.counts if check in {"", count.name}]),
+            checks=_checks([count for count in incidents.counts if check in {"", count.name}]),
             next=following,
         )
         return Document(body.encode(), modified=as_of, compress=True)
@@ -144,7 +144,7 @@ def incident_routes(
     async def incidents(request: Request) -> Response:
         given = given_parameters(request.query_params, _PARAMETERS, [venue])
         checks = status.status(board, board.clock()).checks
-        one_of(given, "check", [API, *(each.name for each in checks)], API)
+        one_of(given, "check", [API, *(check.name for check in checks)], API)
         key = (INCIDENTS_PATH, tuple(sorted(given.items())))
         return await reads.respond(request, key, lambda: page(given))
 

@@ -92,8 +92,8 @@ class StatusReader:
         )
 
     def _witness_states(self, board: Board) -> dict[str, list[WitnessState]]:
-        found = board.latest(WITNESSES)
-        states = () if found is None else found.states
+        witnesses = board.latest(WITNESSES)
+        states = () if witnesses is None else witnesses.states
         return {
             name: [state for state in states if state.witness == name] for name in self._witnesses
         }
@@ -114,13 +114,15 @@ class StatusReader:
 
 def reachability(health: Sequence[DependencyHealth], now: int) -> Reachability:
     """Combine the health of all kinds of calls to one service."""
-    answers = [each.answered_at for each in health if each.answered_at is not None]
+    answers = [
+        dependency.answered_at for dependency in health if dependency.answered_at is not None
+    ]
     failing = [
-        (each.failing_since, each.failed_at, each.reason)
-        for each in health
-        if each.failing_since is not None
-        and each.failed_at is not None
-        and not each.is_superseded(now)
+        (dependency.failing_since, dependency.failed_at, dependency.reason)
+        for dependency in health
+        if dependency.failing_since is not None
+        and dependency.failed_at is not None
+        and not dependency.is_superseded(now)
     ]
     return Reachability(
         max(answers, default=None),

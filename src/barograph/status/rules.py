@@ -321,7 +321,7 @@ def _left_out(reading: Perpetuals) -> str:
 
 
 def _collector(inputs: StatusInputs) -> Verdict:
-    known = [inputs.health, *(each.health for each in inputs.others.values())]
+    known = [inputs.health, *(other.health for other in inputs.others.values())]
     reported = [each.as_of for each in known if each is not None]
     if not reported:
         return "degraded", "has not reported yet"

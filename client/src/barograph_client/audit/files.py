@@ -105,12 +105,12 @@ class LogFiles:
             path = tile_path(level, index)
             body = (await self.get(path))[: width * length]
         parts = [body[at : at + length] for at in range(0, len(body), length)]
-        if len(body) != width * length or not all(each.startswith(prefix) for each in parts):
+        if len(body) != width * length or not all(part.startswith(prefix) for part in parts):
             raise Contradiction(
                 f"{path} has {len(body)} bytes, which are not the {width} parts of "
                 f"{length} bytes that belong there"
             )
-        return [each[len(prefix) :] for each in parts]
+        return [part[len(prefix) :] for part in parts]
 
     async def get(self, path: str) -> bytes:
         """One file."""

@@ -172,7 +172,7 @@ class _Audit:
         cosigned = self._trusted.policy.require_quorum(newest)
         signed = self._signed(newest)
         entries = await self._entries(newest)
-        leaves = [leaf_hash(each) for each in entries]
+        leaves = [leaf_hash(entry) for entry in entries]
         tiles = await self._check_tiles(leaves)
         self._check_roots(leaves, signed)
         self._require_growth(newest)

@@ -230,7 +230,7 @@ class Policy(NamedTuple):
         if name not in self.groups:
             return name in cosigners
         needed, members = self.groups[name]
-        return sum(self._has(each, cosigners) for each in members) >= needed
+        return sum(self._has(member, cosigners) for member in members) >= needed
 
 
 def parse_policy(text: str) -> Policy:
@@ -286,12 +286,12 @@ def _with_line(policy: Policy, words: list[str]) -> Policy:
 
 
 def _members(policy: Policy, members: list[str]) -> tuple[str, ...]:
-    used = [each for _, others in policy.groups.values() for each in others]
-    for each in members:
-        _require_defined(each, {*policy.witnesses, *policy.groups})
-        if each in used:
-            raise ValueError(f"{each} is already a member of a group")
-        used.append(each)
+    used = [other for _, others in policy.groups.values() for other in others]
+    for member in members:
+        _require_defined(member, {*policy.witnesses, *policy.groups})
+        if member in used:
+            raise ValueError(f"{member} is already a member of a group")
+        used.append(member)
     return tuple(members)
 
 

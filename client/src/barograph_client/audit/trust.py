@@ -45,9 +45,9 @@ class Published:
             NotAudited: they can't be read.
         """
         with readable("previous_keys"):
-            for each in self.previous_keys:
-                public = decode_base64(each.public_key)
-                for last in map(parse_checkpoint, each.checkpoints):
+            for key in self.previous_keys:
+                public = decode_base64(key.public_key)
+                for last in map(parse_checkpoint, key.checkpoints):
                     yield public, last, last.successor
 
 

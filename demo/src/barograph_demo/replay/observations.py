@@ -125,19 +125,21 @@ def observe_batch(seed: int, epoch: int, batch: Sequence[Step]) -> bytes:
 def _observe(world: World, since: int, at: int, *, in_full: bool) -> MarketObservation:
     kept = _kept(world.seed, world.epoch)
     contracts = _kept_contracts(world)
-    counted = contracts if in_full else [each for each in contracts if each.coin in MAJORS]
-    batches = [decode_message(each) for each in liquidation_messages(world, since, at)]
+    counted = (
+        contracts if in_full else [contract for contract in contracts if contract.coin in MAJORS]
+    )
+    batches = [decode_message(message) for message in liquidation_messages(world, since, at)]
     return MarketObservation(
         at,
         since,
         decode_tickers(position_tickers(world, contracts, at), kept).perpetuals,
         [decode_long_accounts(newest_ratio(world, each, at), each.symbol) for each in counted],
         [
-            each
+            liquidation
             for batch in batches
             if isinstance(batch, Batch)
-            for each in batch.liquidations
-            if each.contract in kept
+            for liquidation in batch.liquidations
+            if liquidation.contract in kept
         ],
     )
 

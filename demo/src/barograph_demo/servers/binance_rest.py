@@ -91,7 +91,7 @@ def _exchange_info(moment: _Moment, _query: Query) -> object:
         "timezone": "UTC",
         "serverTime": moment.now,
         "rateLimits": [limit | {"limit": LIMITS[WEIGHT][0]}],
-        "symbols": [rows.instrument(each) for each in moment.live.contracts(moment.now)],
+        "symbols": [rows.instrument(contract) for contract in moment.live.contracts(moment.now)],
     }
 
 

@@ -44,10 +44,10 @@ _CONTRACT_USD: Final = {"BTCUSDT": 100, "ETHUSDT": 10}
 def force_orders(market: FaultyMarket, start: int, end: int) -> list[Row]:
     """The liquidations of a span of time: the largest per contract and second."""
     largest: dict[tuple[int, str], SimulatedLiquidation] = {}
-    for each in market.liquidations(start, end):
-        slot = each.time // SECOND, each.symbol
-        if slot not in largest or float(each.size) > float(largest[slot].size):
-            largest[slot] = each
+    for liquidation in market.liquidations(start, end):
+        slot = liquidation.time // SECOND, liquidation.symbol
+        if slot not in largest or float(liquidation.size) > float(largest[slot].size):
+            largest[slot] = liquidation
     return [frame for each in largest.values() for frame in _force_orders(each)]
 
 

@@ -72,7 +72,9 @@ class TokenLedger:
 
     def transfers(self, first: int, last: float) -> list[Transfer]:
         """The transfers of these blocks, in order."""
-        return [each for each in self._transfers.values() if first <= each.block <= last]
+        return [
+            transfer for transfer in self._transfers.values() if first <= transfer.block <= last
+        ]
 
     def move(self, authorization: Authorization, block: int) -> str:
         """Execute a valid authorization; return the transaction's hash."""
@@ -191,7 +193,9 @@ class ChainNode:
             raise _RpcError(-32000, "header not found")
         if wanted["address"].lower() != ASSET:
             return []
-        logs = [log for each in self._ledger.transfers(first, last) for log in _logs_of(each)]
+        logs = [
+            log for transfer in self._ledger.transfers(first, last) for log in _logs_of(transfer)
+        ]
         return [log for log in logs if _fits(log["topics"], wanted.get("topics", []))]
 
     def _number(self, which: str) -> int | None:

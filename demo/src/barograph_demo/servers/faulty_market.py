@@ -89,9 +89,9 @@ class FaultyMarket:
     def liquidations(self, start: int, end: int) -> list[SimulatedLiquidation]:
         """The liquidations of a span; `side` is the side of the position."""
         return [
-            self._inverted(each)
-            for each in self.market.liquidations(start, end)
-            if each.symbol not in self._faults.closed
+            self._inverted(liquidation)
+            for liquidation in self.market.liquidations(start, end)
+            if liquidation.symbol not in self._faults.closed
         ]
 
     def _inverted(self, each: SimulatedLiquidation) -> SimulatedLiquidation:

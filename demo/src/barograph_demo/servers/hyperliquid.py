@@ -170,18 +170,18 @@ class Info:
         starts = range(-(-first // HOUR) * HOUR, last + 1, HOUR)
         return [
             {
-                "t": each.start,
-                "T": each.start + HOUR - 1,
+                "t": candle.start,
+                "T": candle.start + HOUR - 1,
                 "s": contract.name,
                 "i": "1h",
-                "o": _text(each.open, contract.price_decimals),
-                "c": _text(each.close, contract.price_decimals),
-                "h": _text(each.high, contract.price_decimals),
-                "l": _text(each.low, contract.price_decimals),
-                "v": _text(each.volume, contract.size_decimals),
-                "n": int(each.turnover // 5000),
+                "o": _text(candle.open, contract.price_decimals),
+                "c": _text(candle.close, contract.price_decimals),
+                "h": _text(candle.high, contract.price_decimals),
+                "l": _text(candle.low, contract.price_decimals),
+                "v": _text(candle.volume, contract.size_decimals),
+                "n": int(candle.turnover // 5000),
             }
-            for each in self._history.candles(contract, starts, now)
+            for candle in self._history.candles(contract, starts, now)
         ]
 
 

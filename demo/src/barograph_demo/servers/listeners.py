@@ -130,7 +130,9 @@ class Listeners(ABC):
 
     def _send(self, topic: str, text: str) -> None:
         """Send a message to all who subscribed to its topic; twice if that fault is on."""
-        listening = [each.connection for each in self._listeners if topic in each.topics]
+        listening = [
+            listener.connection for listener in self._listeners if topic in listener.topics
+        ]
         for _ in range(2 if self._faults.is_on(VenueFault.STREAM_DUPLICATES) else 1):
             broadcast(listening, text)
 

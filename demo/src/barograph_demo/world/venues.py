@@ -199,7 +199,11 @@ class VenueMarket:
         """
         # A liquidation may fall on another second than Bybit's, never on another minute.
         first, last = start - start % MINUTE, -(-end // MINUTE) * MINUTE
-        found = [own for each in self.world.liquidations(first, last) for own in self._own(each)]
+        found = [
+            own
+            for liquidation in self.world.liquidations(first, last)
+            for own in self._own(liquidation)
+        ]
         return sorted(each for each in found if start <= each.time < end)
 
     def _own(self, theirs: SimulatedLiquidation) -> Iterator[SimulatedLiquidation]:

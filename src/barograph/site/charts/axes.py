@@ -93,7 +93,7 @@ def value_scale(values: Iterable[float]) -> Scale:
 def round_step(least: float) -> float:
     """The smallest round number that is not less: 1, 2, 2.5 or 5 times a power of ten."""
     power = 10.0 ** floor(log10(least))
-    return next(each * power for each in STEPS_OF_TEN if each * power >= least * (1 - FLAT))
+    return next(step * power for step in STEPS_OF_TEN if step * power >= least * (1 - FLAT))
 
 
 def mark_labels(marks: Sequence[float], step: float) -> list[str]:

@@ -228,8 +228,8 @@ def _digits(measure: Measure, shown: str, *, signed: bool) -> Digits | None:
     """The decimals of a formatted number; only prices may have more. None for abbreviated ones."""
     if measure == "open-interest":
         return None
-    found = re.search(r"\.(\d+)", shown)
-    least = 0 if found is None else len(found[1])
+    match = re.search(r"\.(\d+)", shown)
+    least = 0 if match is None else len(match[1])
     return Digits(least, max(least, PRICE_DECIMALS) if measure == "price" else least, signed)
 
 

@@ -187,12 +187,12 @@ def lanes(key: str, spans: Sequence[Span], start: int, end: int) -> list[Lane]:
     """
     everything = [*spans, *_gaps(spans, start, end)]
     scale = SCALES.get(key, {})
-    found = dict.fromkeys(span.label for span in everything)
-    order = [*scale, *(each for each in found if each not in {*scale, *_LAST}), *_LAST]
+    labels = dict.fromkeys(span.label for span in everything)
+    order = [*scale, *(each for each in labels if each not in {*scale, *_LAST}), *_LAST]
     return [
         _lane(label, scale.get(label, _LAST.get(label, "middle")), everything, start, end)
         for label in order
-        if label in found
+        if label in labels
     ]
 
 

@@ -89,12 +89,12 @@ class EndpointGroup(NamedTuple):
 
 def groups(schema: Schema) -> list[EndpointGroup]:
     """All endpoints by their first tag, in the order of the tags."""
-    found = list(_endpoints(schema))
+    endpoints = list(_endpoints(schema))
     return [
         EndpointGroup(
             tag["name"],
             marked(tag["description"]),
-            tuple(each for each in found if each.tag == tag["name"]),
+            tuple(each for each in endpoints if each.tag == tag["name"]),
         )
         for tag in schema["tags"]
     ]
@@ -144,19 +144,19 @@ def _credentials(operation: Schema, schemes: Mapping[str, Schema]) -> Iterator[s
 
 
 def _parameters(operation: Schema, schemas: Schema) -> Iterator[Parameter]:
-    for each in operation.get("parameters", ()):
-        if "$ref" in each:
+    for parameter in operation.get("parameters", ()):
+        if "$ref" in parameter:
             continue  # `If-None-Match`, which the page describes once
-        schema = each["schema"]
+        schema = parameter["schema"]
         default = schema.get("default")
         yield Parameter(
-            name=each["name"],
-            place=each["in"],
+            name=parameter["name"],
+            place=parameter["in"],
             kind=type_of(schema, schemas),
-            is_required=each.get("required", False),
+            is_required=parameter.get("required", False),
             default=None if default is None else str(default),
             limits=", ".join(_limits(schema)),
-            text=marked(each["description"]),
+            text=marked(parameter["description"]),
         )
 
 
@@ -186,5 +186,7 @@ def _body(operation: Schema) -> str | None:
 
 def _responses(operation: Schema) -> dict[str, Markup]:
     hidden = set() if operation["security"] else COMMON_STATUSES
-    found = sorted(operation["responses"].items())
-    return {status: marked(each["description"]) for status, each in found if status not in hidden}
+    responses = sorted(operation["responses"].items())
+    return {
+        status: marked(each["description"]) for status, each in responses if status not in hidden
+    }

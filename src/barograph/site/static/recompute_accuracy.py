@@ -136,13 +136,13 @@ def _list_of(url: str) -> tuple[str, dict[str, str]]:
 
 def listed_entries(read: Fetch, base: str, name: str) -> dict[int, Json]:
     """The public list of digests of versions or events of a kind, by sequence."""
-    found: dict[int, Json] = {}
+    entries: dict[int, Json] = {}
     after: int | None = 0
     while after is not None:
         page = read(f"{base}/api/history/{name}?after={after}&limit=500")
-        found |= {each["sequence"]: each for each in page["entries"]}
+        entries |= {each["sequence"]: each for each in page["entries"]}
         after = page["next"]
-    return found
+    return entries
 
 
 def milliseconds(text: str) -> int:
@@ -235,15 +235,15 @@ def tree_root(hashes: list[bytes]) -> bytes:
     while len(hashes) > 1:
         pairs = [hashes[at : at + 2] for at in range(0, len(hashes), 2)]
         hashes = [
-            hashlib.sha256(b"\1" + b"".join(each)).digest() if len(each) > 1 else each[0]
-            for each in pairs
+            hashlib.sha256(b"\1" + b"".join(pair)).digest() if len(pair) > 1 else pair[0]
+            for pair in pairs
         ]
     return hashes[0] if hashes else hashlib.sha256(b"").digest()
 
 
 def of_type(events: list[Json], name: str) -> list[Json]:
     """The events of a type."""
-    return [each for each in events if each["type"] == name]
+    return [event for event in events if event["type"] == name]
 
 
 def definition_event(events: list[Json], digest: str) -> Json:
@@ -259,7 +259,7 @@ def definition_event(events: list[Json], digest: str) -> Json:
 
 def revealed_at(issued_at: int, terms: list[Json]) -> float:
     """When a version becomes public by the terms announced when it was issued."""
-    days = [each["after_days"] for each in terms if milliseconds(each["at"]) <= issued_at][-1:]
+    days = [term["after_days"] for term in terms if milliseconds(term["at"]) <= issued_at][-1:]
     return issued_at + days[0] * DAY if days and days[0] else math.inf
 
 
@@ -376,18 +376,18 @@ def outcome(
     return (start[0], end[0], (end[1] / start[1] - 1) * 100) if start and end else None
 
 
-def independent(found: list[tuple[int, Outcome | None]]) -> list[tuple[int, Outcome]]:
+def independent(outcomes: list[tuple[int, Outcome | None]]) -> list[tuple[int, Outcome]]:
     """Outcomes that don't overlap, in order."""
     taken: list[tuple[int, Outcome]] = []
-    for at, each in found:
+    for at, each in outcomes:
         if each and (not taken or each[0] >= taken[-1][1][1]):
             taken.append((at, each))
     return taken
 
 
-def distribution(found: list[tuple[int, Outcome | None]]) -> Json:
+def distribution(outcomes: list[tuple[int, Outcome | None]]) -> Json:
     """Count, quantiles and the interval of the median, of outcomes that don't overlap."""
-    values = sorted(each[2] for _, each in independent(found))
+    values = sorted(each[2] for _, each in independent(outcomes))
     n, k, tail = len(values), 0, 1
     if n < 30:
         return {"count": n, "quantiles": None, "interval": None}
@@ -420,19 +420,19 @@ def rows_of(
 ) -> Iterator[tuple[str, Json]]:
     """What followed each label, by one metric and horizon."""
     after = partial(outcome, metric, horizon, points, as_of=as_of)
-    times = [each["issued"] for each in cases]
+    times = [case["issued"] for case in cases]
     regular = range(times[0], times[-1] + 1, horizon) if times else ()
     always = distribution([(at, after(at)) for at in regular])
     for label in LABELS:
-        issued = [each["issued"] for each in cases if each["leg"]["decision"]["label"] == label]
-        found = [(at, after(at)) for at in issued]
+        issued = [case["issued"] for case in cases if case["leg"]["decision"]["label"] == label]
+        outcomes = [(at, after(at)) for at in issued]
         row = {
             "cases": len(issued),
-            "without_outcome": sum(each is None for _, each in found),
-            "followed": distribution(found),
+            "without_outcome": sum(each is None for _, each in outcomes),
+            "followed": distribution(outcomes),
             "unconditional": always,
             "persistence": distribution(
-                [(at, after(at, before=True)) for at, _ in independent(found)]
+                [(at, after(at, before=True)) for at, _ in independent(outcomes)]
             ),
         }
         row["finding"] = finding(metric, label, row)
@@ -444,18 +444,18 @@ def rows_of(
 
 def counts_of(kind: str, cases: list[Json], as_of: int) -> dict[str, int]:
     """The counts of a kind."""
-    decisions = [each["leg"]["decision"] for each in cases]
-    withdrawn = [each["withdrawal"]["at"] for each in cases if each["withdrawal"]]
-    sequences = [each["sequence"] for each in cases] or [0]
+    decisions = [case["leg"]["decision"] for case in cases]
+    withdrawn = [case["withdrawal"]["at"] for case in cases if case["withdrawal"]]
+    sequences = [case["sequence"] for case in cases] or [0]
     return {
         "versions": len(cases),
         "first": sequences[0],
         "last": sequences[-1],
-        "abstained": sum(each["label"] == "stand-aside" for each in decisions),
-        "expired": sum(milliseconds(each["expires_at"]) <= each["until"] for each in cases),
-        "revised": sum(each["by"] != "rule" for each in decisions),
+        "abstained": sum(decision["label"] == "stand-aside" for decision in decisions),
+        "expired": sum(milliseconds(case["expires_at"]) <= case["until"] for case in cases),
+        "revised": sum(decision["by"] != "rule" for decision in decisions),
         "withdrawn": sum(milliseconds(at) <= as_of for at in withdrawn),
-        "late": sum(is_late(kind, each) for each in cases),
+        "late": sum(is_late(kind, case) for case in cases),
     }
 
 
@@ -493,7 +493,7 @@ def headline(rows: dict[tuple[str, str, str], Json], versions: int) -> str:
     """What the figures of a kind show, in one or two sentences."""
     tests = {key: row for key, row in rows.items() if key[0] == "btc_return" and key[2] in CLAIMS}
     enough = {key: row for key, row in tests.items() if row["finding"] != "too-few"}
-    found = {key: row for key, row in enough.items() if row["finding"] != "none"}
+    differing = {key: row for key, row in enough.items() if row["finding"] != "none"}
     if not versions:
         return "Nothing is measured yet: no version since the definition has become public."
     if not enough:
@@ -502,13 +502,13 @@ def headline(rows: dict[tuple[str, str, str], Json], versions: int) -> str:
             f"Too few cases to say anything: “constructive” and “cautious” have at most {most} of "
             "the 30 needed."
         )
-    if not found:
+    if not differing:
         return (
             f"No skill shown in the {len(enough)} of {len(tests)} comparisons that have enough "
             "cases: after a label, bitcoin moved in its direction no more than it did anyway."
         )
     texts = []
-    for (_, horizon, label), row in found.items():
+    for (_, horizon, label), row in differing.items():
         more = {"higher": "more", "lower": "less"}[row["finding"]]
         over = {"8h": "8 h", "24h": "24 h", "7d": "7 days"}[horizon]
         texts.append(
@@ -516,7 +516,7 @@ def headline(rows: dict[tuple[str, str, str], Json], versions: int) -> str:
             f"before (median {row['followed']['quantiles'][2]:+.2f} %, n = "
             f"{row['followed']['count']})."
         )
-    others = len(enough) - len(found)
+    others = len(enough) - len(differing)
     if others:
         texts.append(f"{others} other comparison{'s' * (others != 1)} showed no skill.")
     return " ".join([*texts, CAUTION])
@@ -562,8 +562,8 @@ def addresses(published: Json, home: str, start: int) -> tuple[dict[str, str], i
 def read_series(read: Fetch, metric: str, address: str) -> list[Point]:
     """The published series of a metric."""
     member = "rate_8h" if metric == "funding" else "value"
-    found = pages(read, f"{address}&limit=5000", "points")
-    return [(milliseconds(each["at"]), each[member]) for each in found if each[member] is not None]
+    points = pages(read, f"{address}&limit=5000", "points")
+    return [(milliseconds(each["at"]), each[member]) for each in points if each[member] is not None]
 
 
 def check_older_prices(read: Fetch, address: str, start: int, kept: int) -> None:
@@ -627,9 +627,9 @@ def recompute(base: str, read: Fetch = fetch, now: float | None = None) -> Json:
     now = (time.time() if now is None else now) * 1000
     if not published["kinds"]:
         terms = of_type(events, "reveal.announced")
-        if not terms and any(each.keys() == LEFT for each in events):
+        if not terms and any(event.keys() == LEFT for event in events):
             raise NotComparable("there are no figures, and events were removed")
-        is_new = all(milliseconds(each["at"]) > now - 3 * HOUR for each in terms)
+        is_new = all(milliseconds(term["at"]) > now - 3 * HOUR for term in terms)
         require(is_new, "stances become public, but no figures are shown")
         same("accuracy", published, without_figures(published, terms))
         note = "There are no figures yet." if terms else "This instance reveals no stances."
@@ -656,7 +656,7 @@ def calculate(read: Fetch, base: str, published: Json, events: list[Json]) -> Js
     if kept > start:
         check_older_prices(read, document["series"]["btc_return"], start, kept)
     series = {name: read_series(read, name, at) for name, at in document["series"].items()}
-    document["kinds"] = [kind_of(kind, *each, series, as_of) for kind, each in measured.items()]
+    document["kinds"] = [kind_of(kind, *row, series, as_of) for kind, row in measured.items()]
     return document
 
 
@@ -692,7 +692,7 @@ def reason(error: Exception) -> str:
 
 def main(arguments: list[str], read: Fetch = fetch, now: float | None = None) -> int:
     """Run the program; return its exit code."""
-    names = [each for each in arguments if not each.startswith("-")]
+    names = [argument for argument in arguments if not argument.startswith("-")]
     if len(names) != 1 or {*arguments} - {*names, "--json"}:
         print(__doc__)
         return 2
