@@ -1,6 +1,7 @@
 """`/api/v1/perpetuals`: every number about every perpetual in one call."""
 
 import asyncio
+import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -161,6 +162,7 @@ def test_a_limit_returns_the_first_entries_of_the_list_and_no_next_page(market: 
         assert (cut["count"], cut["next"]) == (limit, None)
 
     assert market.ask(f"{LIST}?limit=4") == whole
+    assert gzip.decompress(market.ask(LIST, accept_encoding="gzip").body) == whole.body
 
 
 def test_too_little_coverage_is_named_without_sums(service: Service) -> None:
