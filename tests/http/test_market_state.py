@@ -1,4 +1,4 @@
-"""`/api/agent/market-state`: everything about the market in one answer."""
+"""`/api/agent/market`, a snapshot of BTC, ETH and SOL, and `/api/agent/market-state`."""
 
 from pathlib import Path
 from typing import Any
@@ -8,38 +8,27 @@ import pytest
 from barograph.kit.timestamps import DAY
 from barograph.markets.records import Liquidation
 from support.clock import START
-from support.markets import BTC, ETH, PEPE, changed, reading
+from support.markets import BTC, ETH, MARKET, PEPE, SOL, changed, reading
 from support.service import Service, fresh_service
 
 LIQ24H = ["available", "totalNotional", "longPct", "topAsset"]
-UNAVAILABLE = {"available": False, "totalNotional": None, "longPct": None, "topAsset": None}
+UNAVAILABLE = dict.fromkeys(LIQ24H) | {"available": False}
+ASSET = ["symbol", "available", "lastPrice", "fundingRatePct", "openInterestUsd", "longAccountPct"]
+BOTH = pytest.mark.parametrize("path", ["/api/agent/market", "/api/agent/market-state"])
 
 
 def state(service: Service) -> dict[str, Any]:
-    answer = service.ask("/api/agent/market-state")
-    assert answer.status == 200
-    body: dict[str, Any] = answer.json()
+    body: dict[str, Any] = service.ask("/api/agent/market-state").json()
     return body
 
 
-@pytest.mark.contract(
-    "endpoints.market-state",
-    "free.consolidated-snapshot",
-    "market-state.as-of",
-    "market-state.source",
-    "market-state.citation",
-    "market-state.notice",
-    "market-state.assets",
-    "market-state.assets.source",
-    "market-state.liq24h.available",
-    "market-state.liq24h.total-notional",
-    "market-state.liq24h.long-pct",
-    "market-state.liq24h.top-asset",
-    "market-state.regime.label",
-    "market-state.regime.basis",
-    "market-state.regime.note",
-    "timestamps.as-of",
-)
+@pytest.mark.contract("endpoints.market-state", "free.consolidated-snapshot", "market-state.as-of")
+@pytest.mark.contract("market-state.source", "market-state.citation", "market-state.notice")
+@pytest.mark.contract("market-state.assets", "market-state.assets.source")
+@pytest.mark.contract("market-state.liq24h.available", "market-state.liq24h.total-notional")
+@pytest.mark.contract("market-state.liq24h.long-pct", "market-state.liq24h.top-asset")
+@pytest.mark.contract("market-state.regime.label", "market-state.regime.basis")
+@pytest.mark.contract("market-state.regime.note", "timestamps.as-of")
 def test_the_market_state_is_the_contracts_body_byte_for_byte(empty_service: Service) -> None:
     empty_service.watch_day([Liquidation(START - 1_000, "BTCUSDT", "long", 2.0, 60_000.0)])
     empty_service.publish(reading(contracts=(BTC,)))
@@ -62,13 +51,8 @@ def test_the_market_state_is_the_contracts_body_byte_for_byte(empty_service: Ser
     )
 
 
-@pytest.mark.contract(
-    "asset.last-price",
-    "asset.funding-rate-pct",
-    "asset.open-interest-usd",
-    "asset.long-account-pct",
-    "market-state.assets.source",
-)
+@pytest.mark.contract("asset.last-price", "asset.funding-rate-pct", "asset.open-interest-usd")
+@pytest.mark.contract("asset.long-account-pct", "market-state.assets.source")
 def test_the_assets_are_those_of_the_market_each_with_its_source(service: Service) -> None:
     market = service.ask("/api/agent/market").json()
 
@@ -89,51 +73,32 @@ def test_as_of_has_milliseconds_and_a_z(service: Service, milliseconds: int, tex
     assert state(service)["as_of"] == "2026-11-06T21:20:" + text
 
 
-@pytest.mark.contract(
-    "market-state.liq24h.total-notional",
-    "market-state.liq24h.long-pct",
-    "market-state.liq24h.top-asset",
-)
-def test_liquidations_are_summed_by_side_and_asset(service: Service) -> None:
-    service.watch_day(
-        [
-            Liquidation(START - 1_000, "BTCUSDT", "long", 1.0, 60_000.0),
-            Liquidation(START - 2_000, "ETHUSDT", "short", 20.0, 3_500.0),
-            Liquidation(START - 3_000, "ETHUSDT", "long", 20.0, 3_500.0),
-            Liquidation(START - DAY - 1, "SOLUSDT", "long", 1_000_000.0, 100.0),
-        ]
-    )
-    service.publish(reading())
-
-    liq24h = state(service)["liq24h"]
-
-    assert list(liq24h) == LIQ24H
-    assert liq24h == {
-        "available": True,
-        "totalNotional": 200_000.0,
-        "longPct": 65.0,
-        "topAsset": "ETH",
-    }
-
-
-@pytest.mark.contract("market-state.liq24h.long-pct")
-def test_only_shorts_liquidated_is_zero_percent_long_and_not_unknown(service: Service) -> None:
-    service.watch_day([Liquidation(START - 1_000, "BTCUSDT", "short", 1.0, 60_000.0)])
-    service.publish(reading())
-
-    assert state(service)["liq24h"]["longPct"] == 0
-    assert state(service)["liq24h"]["totalNotional"] == 60_000
-
-
 @pytest.mark.contract("market-state.liq24h.available", "market-state.liq24h.total-notional")
-def test_a_watched_day_without_liquidations_is_available_and_zero(service: Service) -> None:
-    liq24h = state(service)["liq24h"]
+@pytest.mark.contract("market-state.liq24h.long-pct", "market-state.liq24h.top-asset")
+@pytest.mark.parametrize(
+    ("liquidated", "sums"),
+    [
+        pytest.param([], (0.0, None, None), id="none"),
+        pytest.param([("BTCUSDT", "short", 60_000.0)], (60_000.0, 0.0, "BTC"), id="only shorts"),
+        pytest.param(
+            [
+                *(("BTCUSDT", "long", 60_000.0), ("ETHUSDT", "short", 70_000.0)),
+                ("ETHUSDT", "long", 70_000.0),
+            ],
+            (200_000.0, 65.0, "ETH"),
+            id="both sides",
+        ),
+    ],
+)
+def test_liquidations_of_a_watched_day_are_summed_by_side_and_asset(
+    service: Service, liquidated: list[Any], sums: tuple[Any, ...]
+) -> None:
+    old = Liquidation(START - DAY - 1, "SOLUSDT", "long", 1_000_000.0, 100.0)
+    events = [Liquidation(START - 1, coin, side, usd, 1.0) for coin, side, usd in liquidated]
+    service.watch_day([old, *events])
+    service.publish(reading())
 
-    assert list(liq24h) == LIQ24H
-    assert liq24h["available"] is True
-    assert liq24h["totalNotional"] == 0
-    assert liq24h["longPct"] is None
-    assert liq24h["topAsset"] is None
+    assert list(state(service)["liq24h"].items()) == [*zip(LIQ24H, (True, *sums), strict=True)]
 
 
 @pytest.mark.contract("market-state.liq24h.available")
@@ -153,9 +118,7 @@ def test_liquidations_need_95_percent_of_the_day_watched(
     liq24h = state(empty_service)["liq24h"]
 
     assert list(liq24h) == LIQ24H
-    assert liq24h["available"] is available
-    if not available:
-        assert liq24h == UNAVAILABLE
+    assert (liq24h["available"] is True, liq24h == UNAVAILABLE) == (available, not available)
 
 
 @pytest.mark.contract("market-state.liq24h.available")
@@ -170,20 +133,13 @@ def test_liquidation_totals_past_their_bound_are_unavailable_while_the_market_is
         assert state(service)["liq24h"] == UNAVAILABLE
 
 
-@pytest.mark.contract(
-    "market-state.regime.label",
-    "market-state.regime.note",
-    "regime.label-values",
-)
+@pytest.mark.contract("market-state.regime.label", "market-state.regime.note")
+@pytest.mark.contract("regime.label-values")
 @pytest.mark.parametrize(
     ("funding", "label"),
     [
-        (-0.05, "short-crowded"),
-        (-0.01, "short-leaning"),
-        (0.0, "neutral"),
-        (0.01, "neutral"),
-        (0.02, "long-leaning"),
-        (0.05, "long-crowded"),
+        *((-0.05, "short-crowded"), (-0.01, "short-leaning"), (0.0, "neutral"), (0.01, "neutral")),
+        *((0.02, "long-leaning"), (0.05, "long-crowded")),
     ],
 )
 def test_the_regime_is_named_from_the_btc_funding_rate_alone(
@@ -201,8 +157,7 @@ def test_the_regime_is_named_from_the_btc_funding_rate_alone(
 
 @pytest.mark.contract("market-state.regime.label", "regime.label-values")
 @pytest.mark.outcome(
-    "The exchange returns no BTC funding rate",
-    "The regime becomes `unknown` at once.",
+    "The exchange returns no BTC funding rate", "The regime becomes `unknown` at once."
 )
 def test_without_btc_the_regime_is_unknown_at_once(service: Service) -> None:
     service.publish(reading(contracts=(ETH, PEPE)))
@@ -210,5 +165,80 @@ def test_without_btc_the_regime_is_unknown_at_once(service: Service) -> None:
     regime = state(service)["regime"]
 
     assert (regime["label"], regime["basis"]) == ("unknown", "BTC perpetual funding rate")
-    assert isinstance(regime["note"], str)
     assert regime["note"]
+
+
+@pytest.mark.contract("endpoints.market", "market.envelope", "market.assets.symbols")
+@pytest.mark.contract("asset.symbol", "asset.available", "asset.last-price")
+@pytest.mark.contract("asset.funding-rate-pct", "asset.open-interest-usd", "asset.long-account-pct")
+@pytest.mark.contract("free.funding-and-price-snapshot")
+def test_the_market_is_the_contracts_body_byte_for_byte(service: Service) -> None:
+    answer = service.ask("/api/agent/market")
+
+    assert answer.status == 200
+    assert answer.body == (
+        b'{"source":"test venue","notice":"Information only, not financial advice.","assets":['
+        b'{"symbol":"BTC","available":true,"lastPrice":67000.5,"fundingRatePct":0.01,'
+        b'"openInterestUsd":5000000000.0,"longAccountPct":61.5},'
+        b'{"symbol":"ETH","available":true,"lastPrice":3500.25,"fundingRatePct":-0.0125,'
+        b'"openInterestUsd":2500000000.0,"longAccountPct":55.0},'
+        b'{"symbol":"SOL","available":true,"lastPrice":180.1,"fundingRatePct":0.0,'
+        b'"openInterestUsd":0.0,"longAccountPct":0.0}]}'
+    )
+
+
+@pytest.mark.contract("market.assets.symbols", "market-state.assets")
+@BOTH
+def test_the_assets_keep_their_order_whatever_the_exchange_lists_first(
+    service: Service, path: str
+) -> None:
+    service.publish(reading(contracts=MARKET[::-1]))
+
+    assets = service.ask(path).json()["assets"]
+
+    assert [asset["symbol"] for asset in assets] == ["BTC", "ETH", "SOL"]
+    assert [asset["lastPrice"] for asset in assets] == [67_000.5, 3_500.25, 180.1]
+
+
+@pytest.mark.contract("asset.available", "market.assets.symbols", "market-state.assets")
+@BOTH
+@pytest.mark.parametrize("missing", [BTC, ETH, SOL], ids=lambda contract: contract.base)
+@pytest.mark.outcome(
+    "BTC, ETH or SOL is missing at the exchange",
+    "That asset is `available: false`. With none of them, `market` and `market-state` return 502.",
+)
+def test_one_missing_major_is_not_available_and_the_others_are(
+    service: Service, path: str, missing: object
+) -> None:
+    service.publish(reading(contracts=tuple(each for each in MARKET if each != missing)))
+
+    answer = service.ask(path)
+
+    assert answer.status == 200
+    for asset, contract in zip(answer.json()["assets"], (BTC, ETH, SOL), strict=True):
+        assert list(asset)[:6] == ASSET
+        assert (asset["symbol"], asset["available"]) == (contract.base, contract != missing)
+        if contract == missing:
+            assert [asset[member] for member in ASSET[2:]] == [None] * 4
+        else:
+            assert asset["lastPrice"] == contract.last_price
+
+
+@pytest.mark.contract("market.502", "market-state.502", "errors.502", "derivatives.available")
+@BOTH
+@pytest.mark.outcome(
+    "BTC, ETH or SOL is missing at the exchange",
+    "That asset is `available: false`. With none of them, `market` and `market-state` return 502.",
+)
+def test_market_is_502_without_any_major_and_other_perpetuals_are_still_served(
+    service: Service, path: str
+) -> None:
+    service.publish(reading(contracts=(PEPE,)))
+
+    answer = service.ask(path)
+    others = [service.ask(f"/api/agent/derivatives?symbol={each}") for each in ("1000PEPE", "BTC")]
+
+    assert (answer.status, list(answer.json())) == (502, ["error"])
+    assert [(each.status, each.json()["available"]) for each in others] == [
+        *((200, True), (200, False))
+    ]

@@ -5,7 +5,6 @@ import json
 import re
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +20,7 @@ from barograph.mcp.tools import BY_NAME
 from barograph.series.query import INTERVALS, MARKET_SERIES
 from support.clock import START
 from support.markets import reading, shares
-from support.mcp_peer import CLIENT, FIELDS, HANDSHAKE, MODERN, PATH, Peer
+from support.mcp_peer import FIELDS, HANDSHAKE, MODERN, PATH, Peer
 from support.pages import NOTE
 from support.service import Service, fresh_service
 
@@ -81,94 +80,67 @@ def caller(service: Service, revision: str) -> Peer:
     return Peer(service, revision)
 
 
+ONE_PAGE = "unknown cursor: all tools are on one page, so send no cursor"
+INVALID = "Invalid request parameters: "
+
+
 @pytest.mark.parametrize(
     ("method", "params", "told"),
     [
-        ("tools/call", {}, "Invalid request parameters: name is missing"),
+        ("tools/call", {}, f"{INVALID}name is missing"),
+        ("tools/call", {"name": 7}, f"{INVALID}name is not valid"),
         (
             "tools/call",
             {"name": "get_briefs", "arguments": [1]},
-            "Invalid request parameters: arguments is not valid",
+            f"{INVALID}arguments is not valid",
         ),
-        ("tools/list", {"cursor": 7}, "Invalid request parameters: cursor is not valid"),
-        (
-            "tools/list",
-            {"cursor": "2"},
-            "unknown cursor: all tools are on one page, so send no cursor",
-        ),
-        (
-            "tools/list",
-            {"cursor": ""},
-            "unknown cursor: all tools are on one page, so send no cursor",
-        ),
+        ("tools/list", {"cursor": 7}, f"{INVALID}cursor is not valid"),
+        *(("tools/list", {"cursor": cursor}, ONE_PAGE) for cursor in ("2", "")),
     ],
 )
 def test_an_invalid_parameter_is_a_protocol_error_that_names_it(
-    peer: Peer, method: str, params: dict[str, Any], told: str
+    market: Service, method: str, params: dict[str, Any], told: str
 ) -> None:
-    answer = peer.send(method, params)
+    answers = [Peer(market, HANDSHAKE[0]).send(method, params)]
+    if params.get("name") != 7:  # which the newest revision would repeat in a header field
+        answers.append(Peer(market, MODERN).send(method, params))
 
-    assert answer.status == (400 if peer.revision == MODERN else 200)
-    assert answer.json()["error"] == {"code": -32602, "message": told}
-
-
-@pytest.mark.contract("mcp.address", "mcp.protocol")
-@pytest.mark.parametrize("version", HANDSHAKE)
-def test_a_handshake_uses_the_requested_revision(market: Service, version: str) -> None:
-    answer = Peer(market, version).post(
-        "initialize", protocolVersion=version, capabilities={}, clientInfo=CLIENT
-    )
-
-    result = answer.json()["result"]
-    assert result["protocolVersion"] == version
-    assert result["serverInfo"]["name"] == "barograph"
-    assert list(result["capabilities"]) == ["tools"]
-    assert "Information only, not financial advice." in result["instructions"]
-    assert "mcp-session-id" not in answer.headers
+    assert [answer.status for answer in answers] == [200, 400][: len(answers)]
+    for answer in answers:
+        assert answer.json()["error"] == {"code": -32602, "message": told}
 
 
-def test_discovery_lists_the_supported_revisions(market: Service) -> None:
-    result = Peer(market, MODERN).result("server/discover")
+@pytest.mark.parametrize(
+    "meta", [{"progressToken": []}, {"io.modelcontextprotocol/clientCapabilities": 7}]
+)
+def test_malformed_metadata_is_a_protocol_error(market: Service, meta: dict[str, Any]) -> None:
+    revision = HANDSHAKE[0] if "progressToken" in meta else MODERN
+    fields = FIELDS | {"mcp_protocol_version": revision, "mcp_method": "tools/call"}
+    named = {"io.modelcontextprotocol/protocolVersion": MODERN} if revision == MODERN else {}
+    params = {"name": "get_market", "_meta": meta | named}
+    message = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
 
-    assert result["supportedVersions"] == [MODERN, *HANDSHAKE]
-    assert list(result["capabilities"]) == ["tools"]
-    assert result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"] == "barograph"
-    assert "300 calls per minute and address, all tools together" in result["instructions"]
+    answer = market.ask(PATH, "POST", body=json.dumps(message), mcp_name="get_market", **fields)
 
-
-def test_a_notification_is_accepted_without_an_answer(market: Service) -> None:
-    message = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"})
-
-    for version in (HANDSHAKE[0], MODERN):
-        head = FIELDS | {"mcp_protocol_version": version}
-        answer = market.ask(PATH, "POST", body=message, **head)
-        assert (answer.status, answer.body) == (202, b"")
+    assert answer.json()["error"]["code"] == -32602
 
 
 @pytest.mark.contract("mcp.no-material-change-tool")
-def test_there_is_one_tool_for_each_free_endpoint_and_no_other(peer: Peer) -> None:
-    listed = peer.result("tools/list")
-
-    assert [tool["name"] for tool in listed["tools"]] == list(TOOLS)
-    assert "nextCursor" not in listed
-    assert listed == peer.result("tools/list")
-
-
-def test_all_revisions_list_the_same_tools_and_the_newest_may_be_cached(market: Service) -> None:
+def test_all_revisions_list_one_tool_for_each_free_endpoint_and_no_other(market: Service) -> None:
     older, newer = (Peer(market, each).result("tools/list") for each in (HANDSHAKE[0], MODERN))
 
+    assert [tool["name"] for tool in older["tools"]] == list(TOOLS)
     assert older["tools"] == newer["tools"]
+    assert not {"nextCursor"} & (older.keys() | newer.keys())
     assert (newer["cacheScope"], newer["ttlMs"]) == ("public", 3_600_000)
+    assert newer == Peer(market, MODERN).result("tools/list")
 
 
-def test_the_whole_list_costs_few_tokens(peer: Peer) -> None:
-    tools = peer.result("tools/list")["tools"]
+def test_every_tool_has_a_title_a_description_and_schemas_in_few_tokens(market: Service) -> None:
+    tools = Peer(market, MODERN).result("tools/list")["tools"]
 
     assert len(json.dumps(tools, separators=(",", ":"))) <= MOST_TOKENS * BYTES_A_TOKEN
-
-
-def test_every_tool_has_a_title_a_description_and_schemas(peer: Peer) -> None:
-    for tool in peer.result("tools/list")["tools"]:
+    for tool in tools:
         assert tool["title"]
         assert tool["description"]
         assert tool["annotations"] == {"readOnlyHint": True, "openWorldHint": False}
@@ -179,24 +151,23 @@ def test_every_tool_has_a_title_a_description_and_schemas(peer: Peer) -> None:
         assert not {"$schema", "default"} & _keywords(tool["outputSchema"])
 
 
-@pytest.mark.parametrize(
-    ("tool", "words"),
-    [
-        *((tool, ("seconds old", "error")) for tool in (*MARKET_TOOLS, "get_cross_venue")),
-        ("get_briefs", ("newest first", "error")),
-        ("get_signals", ("unknown when stale", "120 calls per hour", "1,000", "error")),
-        ("get_guides", ("Rarely changes",)),
-        ("get_status", ("Current", "when another tool fails")),
-        ("get_events", ("oldest first", "error")),
-        ("get_series", ("oldest first", "null is a gap", "error")),
-    ],
-)
-def test_a_tool_describes_its_freshness_limits_and_failures(
-    peer: Peer, tool: str, words: tuple[str, ...]
-) -> None:
-    listed = {each["name"]: each["description"] for each in peer.result("tools/list")["tools"]}
+TOLD = {
+    **dict.fromkeys((*MARKET_TOOLS, "get_cross_venue"), ("seconds old", "error")),
+    "get_briefs": ("newest first", "error"),
+    "get_signals": ("unknown when stale", "120 calls per hour", "1,000", "error"),
+    "get_guides": ("Rarely changes",),
+    "get_status": ("Current", "when another tool fails"),
+    "get_events": ("oldest first", "error"),
+    "get_series": ("oldest first", "null is a gap", "error"),
+}
 
-    assert all(word in listed[tool] for word in words)
+
+def test_every_tool_describes_its_freshness_limits_and_failures(market: Service) -> None:
+    tools = Peer(market, MODERN).result("tools/list")["tools"]
+
+    assert {tool["name"] for tool in tools} == TOLD.keys()
+    for tool in tools:
+        assert all(words in tool["description"] for words in TOLD[tool["name"]]), tool["name"]
 
 
 def test_the_series_tool_names_every_measure_and_interval() -> None:
@@ -333,11 +304,13 @@ def test_a_series_continues_where_it_ended(caller: Peer, measure: str) -> None:
     assert [whole[name] for name in names] == [measure, symbol, "bybit", seconds]
 
 
+@pytest.mark.contract("auth.mcp-and-gpt-need-no-feed")
 @pytest.mark.parametrize("tool", TOOLS)
-def test_an_answer_is_as_the_tool_describes_it(peer: Peer, tool: str) -> None:
-    [described] = [
-        each["outputSchema"] for each in peer.result("tools/list")["tools"] if each["name"] == tool
-    ]
+def test_an_answer_is_as_the_tool_describes_it_whatever_the_credentials(
+    peer: Peer, tool: str
+) -> None:
+    listed = peer.result("tools/list")["tools"]
+    [described] = [each["outputSchema"] for each in listed if each["name"] == tool]
     answered = peer.call(tool)["structuredContent"]
 
     OAS31Validator.check_schema(described)
@@ -347,80 +320,73 @@ def test_an_answer_is_as_the_tool_describes_it(peer: Peer, tool: str) -> None:
         if "items" in member:
             entry = set(member["items"]["properties"])
             assert all(entry <= each.keys() for each in answered[name]), name
+    with_junk = peer.call(tool, authorization="Bearer junk", payment_signature="junk")
+    assert with_junk["structuredContent"] == answered
 
 
 @pytest.mark.parametrize(
     ("arguments", "query"),
     [
-        ({"limit": 3}, "limit=3"),
-        ({"limit": 3.0}, "limit=3"),
-        ({"limit": None}, ""),
-        ({"limit": 10**30}, "limit=50"),
-        ({"limit": -1}, "limit=1"),
-        ({}, ""),
+        *(({"limit": 3}, "limit=3"), ({"limit": 3.0}, "limit=3"), ({"limit": None}, ""), ({}, "")),
+        *(({"limit": 10**30}, "limit=50"), ({"limit": -1}, "limit=1")),
+        *(
+            ({"symbol": symbol}, f"symbol={symbol}")
+            for symbol in ("ETH", "sol", "BTCUSDT", "1000PEPE", "NOSUCH")
+        ),
     ],
 )
-def test_a_limit_is_clamped(peer: Peer, arguments: dict[str, Any], query: str) -> None:
-    result = peer.call("get_briefs", arguments)
-
-    assert result["structuredContent"] == peer.service.ask(f"/api/agent/briefs?{query}").json()
-
-
-@pytest.mark.parametrize("symbol", ["ETH", "sol", "BTCUSDT", "1000PEPE", "NOSUCH"])
-def test_a_symbol_is_understood_in_any_case(peer: Peer, symbol: str) -> None:
-    result = peer.call("get_derivatives", {"symbol": symbol})
-
-    endpoint = peer.service.ask(f"/api/agent/derivatives?symbol={symbol}")
-    assert _without(ADDED, result["structuredContent"]) == endpoint.json()
-
-
-@pytest.mark.parametrize(
-    ("tool", "arguments", "sentence"),
-    [
-        *(
-            ("get_briefs", {"limit": limit}, "limit must be an integer from 1 to 50")
-            for limit in ("3", 1.5, True, [3])
-        ),
-        *(
-            (
-                "get_derivatives",
-                {"symbol": symbol},
-                "symbol must be 1 to 15 letters or digits, such as BTC or BTCUSDT",
-            )
-            for symbol in ("", "A" * 16, "BTC-USD", "BTC\n", "\u00df", "\u0131", 1, ["BTC"])
-        ),
-        ("get_briefs", {"count": 3}, "get_briefs takes only limit"),
-        ("get_events", {"after": "2"}, "after must be an integer"),
-        ("get_series", {"symbol": 1}, "symbol must be a string"),
-        ("get_series", {"from": NOW, "start": NOW}, "give from or start, not both"),
-        ("get_series", {"to": NOW, "end": NOW}, "give to or end, not both"),
-        ("get_series", {"interval": "year"}, "interval must be one of minute, hour, 4h, day"),
-        *(
-            (
-                "list_perpetuals",
-                {"sort": wrong},
-                "sort must be one of openInterest, funding, change",
-            )
-            for wrong in ("volume", 1)
-        ),
-        ("get_events", {"type": "feed.down"}, "type must be an array"),
-        ("get_events", {"type": ["x"]}, f"unknown type; the types are {', '.join(EVENT_TYPES)}"),
-        ("get_events", {"after": 1, "since": "2026-11-14"}, "give after or since, not both"),
-        ("get_market", {"symbol": "BTC"}, "get_market takes no arguments"),
-    ],
-)
-def test_a_malformed_argument_is_a_tool_error_with_a_remedy(
-    peer: Peer, tool: str, arguments: dict[str, Any], sentence: str
+def test_a_limit_is_clamped_and_a_symbol_understood_in_any_case(
+    peer: Peer, arguments: dict[str, Any], query: str
 ) -> None:
-    assert peer.refusal(tool, arguments) == sentence
+    name = "derivatives" if "symbol" in arguments else "briefs"
+    result = peer.call(f"get_{name}", arguments)
+
+    body = peer.service.ask(f"/api/agent/{name}?{query}").json()
+    assert _without(ADDED, result["structuredContent"]) == body
+
+
+LIMIT = "limit must be an integer from 1 to 50"
+SYMBOL = "symbol must be 1 to 15 letters or digits, such as BTC or BTCUSDT"
+SORT = "sort must be one of openInterest, funding, change"
+REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
+    "get_briefs": [
+        *(({"limit": limit}, LIMIT) for limit in ("3", 1.5, True, [3])),
+        ({"count": 3}, "get_briefs takes only limit"),
+    ],
+    "get_derivatives": [
+        *(({"symbol": symbol}, SYMBOL) for symbol in ("", "A" * 16, "BTC-USD", "BTC\n")),
+        *(({"symbol": symbol}, SYMBOL) for symbol in ("\u00df", "\u0131", 1, ["BTC"])),
+    ],
+    "get_events": [
+        ({"after": "2"}, "after must be an integer"),
+        ({"type": "feed.down"}, "type must be an array"),
+        ({"type": ["x"]}, f"unknown type; the types are {', '.join(EVENT_TYPES)}"),
+        ({"after": 1, "since": "2026-11-14"}, "give after or since, not both"),
+    ],
+    "get_series": [
+        ({"symbol": 1}, "symbol must be a string"),
+        ({"from": NOW, "start": NOW}, "give from or start, not both"),
+        ({"to": NOW, "end": NOW}, "give to or end, not both"),
+        ({"interval": "year"}, "interval must be one of minute, hour, 4h, day"),
+    ],
+    "list_perpetuals": [({"sort": "volume"}, SORT), ({"sort": 1}, SORT)],
+    "get_market": [({"symbol": "BTC"}, "get_market takes no arguments")],
+}
+
+
+@pytest.mark.parametrize("tool", REFUSED)
+def test_a_malformed_argument_is_a_tool_error_with_a_remedy(peer: Peer, tool: str) -> None:
+    for arguments, sentence in REFUSED[tool]:
+        assert peer.refusal(tool, arguments) == sentence, arguments
 
 
 @pytest.mark.outcome(
     "The market feed is stale when an agent calls an MCP tool",
     "The tool returns an error and no stale number.",
 )
-def test_stale_data_is_a_tool_error(caller: Peer) -> None:
-    caller.service.clock.pass_seconds(31)
+def test_stale_data_is_a_tool_error_until_the_market_recovers(caller: Peer) -> None:
+    service = caller.service
+    service.clock.pass_seconds(31)
 
     for tool in MARKET_TOOLS:
         assert caller.refusal(tool) == (
@@ -428,24 +394,12 @@ def test_stale_data_is_a_tool_error(caller: Peer) -> None:
         )
     assert caller.call("get_status")["structuredContent"]["feed"]["status"] == "down"
     assert caller.call("get_guides")["isError"] is False
-
-
-def test_unreadable_briefs_are_a_tool_error(caller: Peer) -> None:
-    caller.service.clock.pass_seconds(3_600)
-
+    service.publish(reading(service.clock()), shares(service.clock()))
+    assert caller.call("get_market")["isError"] is False
+    service.clock.pass_seconds(3_600)
     assert caller.refusal("get_briefs") == (
         "the record cannot be read at the moment; try again shortly"
     )
-
-
-def test_a_recovered_market_is_returned_at_once(caller: Peer) -> None:
-    caller.service.clock.pass_seconds(31)
-    assert caller.call("get_market")["isError"] is True
-    now = caller.service.clock()
-
-    caller.service.publish(reading(now), shares(now))
-
-    assert caller.call("get_market")["isError"] is False
 
 
 @pytest.mark.parametrize("name", ["nope", "", "get_material_change"])
@@ -454,40 +408,6 @@ def test_an_unknown_tool_is_a_protocol_error(peer: Peer, name: str) -> None:
 
     assert error["code"] == -32602
     assert all(tool in error["message"] for tool in TOOLS)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"name": 7},
-        {"name": "get_market", "arguments": []},
-        {"name": "get_market", "_meta": {"progressToken": []}},
-        {},
-    ],
-    ids=str,
-)
-def test_a_malformed_call_is_a_protocol_error(market: Service, wrong: dict[str, Any]) -> None:
-    answer = Peer(market, HANDSHAKE[0]).send("tools/call", wrong)
-
-    assert answer.json()["error"]["code"] == -32602
-
-
-def test_a_malformed_client_description_is_a_protocol_error(market: Service) -> None:
-    fields = FIELDS | {
-        "mcp_protocol_version": MODERN,
-        "mcp_method": "tools/call",
-        "mcp_name": "get_market",
-    }
-    meta = {
-        "io.modelcontextprotocol/protocolVersion": MODERN,
-        "io.modelcontextprotocol/clientCapabilities": 7,
-    }
-    params = {"name": "get_market", "_meta": meta}
-    message = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
-
-    answer = market.ask(PATH, "POST", body=json.dumps(message), **fields)
-
-    assert (answer.status, answer.json()["error"]["code"]) == (400, -32602)
 
 
 @pytest.mark.parametrize("method", ["resources/list", "prompts/list", "logging/setLevel", "nope"])
@@ -500,24 +420,12 @@ def test_methods_that_are_not_advertised_do_not_exist(peer: Peer, method: str) -
     assert (answer.json()["error"]["code"], answer.json()["id"]) == (-32601, 7)
 
 
-@pytest.mark.contract("auth.mcp-and-gpt-need-no-feed")
-@pytest.mark.parametrize("tool", TOOLS)
-def test_no_tool_needs_or_reads_feed_credentials(peer: Peer, tool: str) -> None:
-    plain = peer.call(tool)
-    with_junk = peer.call(tool, authorization="Bearer junk", payment_signature="junk")
-
-    assert plain["isError"] is with_junk["isError"] is False
-    assert plain["structuredContent"] == with_junk["structuredContent"]
-
-
 def test_routes_answer_as_the_fast_path_does_and_a_trailing_slash_makes_no_difference(
-    tmp_path: Path, revision: str
+    caller: Peer,
 ) -> None:
-    with fresh_service(tmp_path) as service:
-        whole = Peer(service, revision)
-        expected = [whole.post("tools/list", path=path).body for path in (PATH, f"{PATH}/")]
-        service.app = service.routes
-        given = [whole.post("tools/list", path=path).body for path in (PATH, f"{PATH}/")]
+    expected = [caller.post("tools/list", path=path).body for path in (PATH, f"{PATH}/")]
+    caller.service.app = caller.service.routes
+    given = [caller.post("tools/list", path=path).body for path in (PATH, f"{PATH}/")]
 
     assert given == expected == [expected[0]] * 2
 

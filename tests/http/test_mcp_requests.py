@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,34 +26,26 @@ def post(service: Service, body: str = json.dumps(LIST), **fields: str) -> Answe
     return service.ask(PATH, "POST", body=body, **(FIELDS | fields))
 
 
-@pytest.mark.parametrize(
-    "host",
-    ["barograph.example", "BAROGRAPH.example", "barograph.example:443"],
-)
+BASE = "barograph.example"
+OTHER_HOSTS = [
+    *("evil.example", "evil.example:443", "localhost", "127.0.0.1", ""),
+    *(f"{BASE}.evil.example", f"{BASE}@evil.example", f"{BASE}/", f"{BASE}:", f"{BASE}:80"),
+    *(f"{BASE}:8443", f"{BASE}:443:443"),
+]
+
+
+@pytest.mark.parametrize("host", [BASE, BASE.upper(), f"{BASE}:443"])
 def test_the_host_of_the_base_address_is_accepted(market: Service, host: str) -> None:
     assert post(market, host=host).status == 200
 
 
-@pytest.mark.parametrize(
-    "host",
-    [
-        *("evil.example", "barograph.example.evil.example", "evil.example:443", "localhost", ""),
-        *(
-            "barograph.example@evil.example",
-            "barograph.example/",
-            "127.0.0.1",
-            "barograph.example:",
-            "barograph.example:8443",
-            "barograph.example:80",
-            "barograph.example:443:443",
-        ),
-    ],
-)
+@pytest.mark.parametrize("host", OTHER_HOSTS)
 def test_another_host_is_421(market: Service, host: str) -> None:
     answer = post(market, host=host)
 
     assert answer.status == 421
     assert answer.json() == {"error": "the Host header must name the service's public address"}
+    assert market.ask(PATH, "OPTIONS", host=host, origin="null").status == 421
 
 
 def test_a_request_without_a_host_or_with_an_unknown_one_beside_it_is_421(market: Service) -> None:
@@ -90,36 +81,28 @@ def test_pages_of_any_origin_may_call_without_credentials(market: Service, origi
     )
 
 
-def test_a_preflight_for_another_host_is_421(market: Service) -> None:
-    assert market.ask(PATH, "OPTIONS", host="evil.example", origin="null").status == 421
-
-
-@pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "LOCALHOST", "[::1]", "127.0.0.2"])
-def test_on_loopback_every_loopback_name_with_the_port_is_accepted(
-    local: Service, name: str
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        *((f"{name}:8080", 200) for name in ("127.0.0.1", "localhost", "LOCALHOST", "[::1]")),
+        ("127.0.0.2:8080", 200),
+        *((f"127.0.0.1{port}", 421) for port in ("", ":80", ":9000")),
+        *((f"localhost{port}", 421) for port in ("", ":80", ":9000")),
+        ("evil.example:8080", 421),
+    ],
+)
+def test_on_loopback_every_loopback_name_is_accepted_with_the_port(
+    local: Service, host: str, status: int
 ) -> None:
-    host = f"{name}:8080"
-
-    assert post(local, host=host).status == 200
-
-
-@pytest.mark.parametrize("port", ["", ":80", ":9000"])
-def test_on_loopback_another_port_is_421(local: Service, port: str) -> None:
-    for name in ("127.0.0.1", "localhost"):
-        assert post(local, host=name + port).status == 421
-    assert post(local, host="evil.example:8080").status == 421
+    assert post(local, host=host).status == status
 
 
 @pytest.mark.parametrize(
     ("content_type", "status"),
     [
-        ("application/json", 200),
-        ("application/json; charset=utf-8", 200),
-        ("Application/JSON", 200),
-        ("text/plain", 415),
-        ("application/json-seq", 415),
-        ("application/x-www-form-urlencoded", 415),
-        ("", 415),
+        *(("application/json", 200), ("application/json; charset=utf-8", 200)),
+        *(("Application/JSON", 200), ("text/plain", 415), ("application/json-seq", 415)),
+        *(("application/x-www-form-urlencoded", 415), ("", 415)),
     ],
 )
 @pytest.mark.parametrize("revision", [HANDSHAKE[0], MODERN])
@@ -134,18 +117,11 @@ def test_only_json_bodies_are_accepted(
 @pytest.mark.parametrize(
     ("accept", "status"),
     [
-        ("application/json", 200),
-        ("*/*", 200),
-        ("text/event-stream, application/*;q=0.5", 200),
-        ("Application/JSON", 200),
-        ("application/json;q=x", 200),
-        ("application/json;q=0.001, */*;q=0", 200),
-        ("application/json;q=0", 406),
-        ("application/json; Q=0.0, */*", 406),
-        ("*/*;q=0", 406),
-        ("text/event-stream", 406),
-        ("application/json-seq", 406),
-        ("", 406),
+        *(("application/json", 200), ("*/*", 200), ("Application/JSON", 200)),
+        *(("text/event-stream, application/*;q=0.5", 200), ("application/json;q=x", 200)),
+        *(("application/json;q=0.001, */*;q=0", 200), ("application/json;q=0", 406)),
+        *(("application/json; Q=0.0, */*", 406), ("*/*;q=0", 406), ("", 406)),
+        *(("text/event-stream", 406), ("application/json-seq", 406)),
     ],
 )
 def test_accept_must_allow_json(market: Service, accept: str, status: int) -> None:
@@ -156,16 +132,12 @@ def test_accept_must_allow_json(market: Service, accept: str, status: int) -> No
 
 
 @pytest.mark.parametrize("revision", [HANDSHAKE[0], MODERN])
-def test_accept_may_have_several_lines(market: Service, revision: str) -> None:
+def test_accept_may_have_several_lines_or_be_missing(market: Service, revision: str) -> None:
     # Names of fields do not differ by case, so this is the same one twice.
     lines = {"accept": "text/event-stream", "ACCEPT": "application/json"}
-
-    assert Peer(market, revision).send("tools/list", {}, **lines).status == 200
-
-
-def test_a_missing_accept_allows_json(market: Service) -> None:
     bare = {name: value for name, value in FIELDS.items() if name != "accept"}
 
+    assert Peer(market, revision).send("tools/list", {}, **lines).status == 200
     assert market.ask(PATH, "POST", body=json.dumps(LIST), **bare).status == 200
 
 
@@ -208,10 +180,7 @@ def test_a_long_body_is_rejected_before_it_is_read_completely(
 @pytest.mark.parametrize(
     "body",
     [
-        "",
-        "{",
-        "nope",
-        json.dumps(LIST) + "}",
+        *("", "{", "nope", json.dumps(LIST) + "}"),
         json.dumps(LIST)[:-1] + ', "params": {"a": ' + "[" * 99,
     ],
     ids=["empty", "begun", "word", "more", "deep"],
@@ -278,19 +247,9 @@ def test_too_many_lists_are_rejected_before_decoding(market: Service, values: st
 @pytest.mark.parametrize(
     "message",
     [
-        [],
-        [LIST],
-        [LIST, LIST],
-        "tools/list",
-        7,
-        None,
-        {},
-        LIST | {"jsonrpc": "1.0"},
-        LIST | {"id": None},
-        LIST | {"id": [7]},
-        LIST | {"method": 7},
-        LIST | {"params": [7]},
-        {"jsonrpc": "2.0", "id": 7, "result": {}},
+        *([], [LIST], [LIST, LIST], "tools/list", 7, None, {}),
+        *(LIST | {"jsonrpc": "1.0"}, LIST | {"id": None}, LIST | {"id": [7]}, LIST | {"method": 7}),
+        *(LIST | {"params": [7]}, {"jsonrpc": "2.0", "id": 7, "result": {}}),
     ],
     ids=str,
 )
@@ -311,31 +270,15 @@ def test_anything_but_one_message_is_an_invalid_request(
     }
 
 
-def test_rejected_requests_have_the_documented_body(market: Service) -> None:
-    refused = [
-        post(market, host="evil.example"),
-        post(market, content_type="text/plain"),
-        post(market, accept="text/html"),
-        market.ask(PATH),
-    ]
-
-    assert [each.status for each in refused] == [421, 415, 406, 405]
-    for answer in refused:
-        assert list(answer.json()) == ["error"]
-        assert answer.headers["cache-control"] == "no-store"
-        assert answer.headers["access-control-allow-origin"] == "*"
-
-
 def test_paths_below_the_endpoint_are_404(market: Service) -> None:
     for path in ("/api/mcp/tools", "/api/mcp//", "/api/mcps", "/api/MCP"):
         assert Peer(market, MODERN).post("tools/list", path=path).status == 404
 
 
-def test_the_service_works_on_a_second_event_loop(tmp_path: Path) -> None:
+def test_the_service_works_on_a_second_event_loop(service: Service) -> None:
     """Each request here has its own event loop, so the background task must restart."""
-    with fresh_service(tmp_path) as service:
-        for revision in (HANDSHAKE[0], MODERN, HANDSHAKE[0]):
-            assert Peer(service, revision).post("tools/list").status == 200
+    for revision in (HANDSHAKE[0], MODERN, HANDSHAKE[0]):
+        assert Peer(service, revision).post("tools/list").status == 200
 
 
 def _padded(size: int) -> str:

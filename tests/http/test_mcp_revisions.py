@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from support.mcp_peer import FIELDS, HANDSHAKE, MODERN, PATH
+from support.mcp_peer import CLIENT, FIELDS, HANDSHAKE, MODERN, PATH, Peer
 from support.service import Answer, Service
 
 HEADER_MISMATCH = -32020
@@ -42,10 +42,11 @@ def test_without_meta_the_header_may_name_any_handshake_revision(
 
 @pytest.mark.parametrize("header", ["2031-01-01", "2025-03-26", "latest", "2025-11-25x", ""])
 @pytest.mark.parametrize("is_inside", [True, False])
+@pytest.mark.parametrize("method", [LIST, "initialize"])
 def test_an_unsupported_revision_is_rejected_with_the_supported_ones(
-    market: Service, header: str, is_inside: bool
+    market: Service, header: str, is_inside: bool, method: str
 ) -> None:
-    error = error_of(post(market, header, header if is_inside else None))
+    error = error_of(post(market, header, header if is_inside else None, method))
 
     assert error == {
         "code": UNSUPPORTED,
@@ -54,20 +55,22 @@ def test_an_unsupported_revision_is_rejected_with_the_supported_ones(
     }
 
 
-def test_a_handshake_with_an_unsupported_revision_header_is_rejected(
-    market: Service,
+@pytest.mark.parametrize(
+    ("revision", "status"), [(HANDSHAKE[0], 202), (MODERN, 202), ("2031-01-01", 400)]
+)
+def test_a_notification_is_accepted_without_an_answer_if_its_revision_is_supported(
+    market: Service, revision: str, status: int
 ) -> None:
-    assert error_of(post(market, "2031-01-01", method="initialize"))["code"] == UNSUPPORTED
-
-
-def test_a_notification_of_an_unsupported_revision_is_rejected(market: Service) -> None:
     message = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"})
-    head = FIELDS | {"mcp_protocol_version": "2031-01-01"}
+    head = FIELDS | {"mcp_protocol_version": revision}
 
     answer = market.ask(PATH, "POST", body=message, **head)
 
-    assert answer.status == 400
-    assert (answer.json()["id"], answer.json()["error"]["code"]) == (None, UNSUPPORTED)
+    assert answer.status == status
+    if status == 202:
+        assert answer.body == b""
+    else:
+        assert (answer.json()["id"], answer.json()["error"]["code"]) == (None, UNSUPPORTED)
 
 
 @pytest.mark.outcome(
@@ -104,27 +107,36 @@ def test_two_headers_that_differ_are_a_mismatch(market: Service, other: str) -> 
     assert error_of(answer)["code"] == HEADER_MISMATCH
 
 
+@pytest.mark.contract("mcp.address", "mcp.protocol")
+@pytest.mark.parametrize("meta", [{}, {"_meta": {VERSION: MODERN}}], ids=["plain", "meta"])
 @pytest.mark.parametrize(
-    ("asked", "given"), [*((each, each) for each in HANDSHAKE), ("2025-03-26", HANDSHAKE[0])]
+    ("requested", "given"), [*((each, each) for each in HANDSHAKE), ("2025-03-26", HANDSHAKE[0])]
 )
-def test_a_handshake_is_accepted_whatever_meta_says(
-    market: Service, asked: str, given: str
+def test_a_handshake_uses_the_requested_revision_whatever_meta_says(
+    market: Service, requested: str, given: str, meta: dict[str, Any]
 ) -> None:
     """2025-03-26 is not offered: it requires batches."""
-    params = {
-        "protocolVersion": asked,
-        "capabilities": {},
-        "clientInfo": {"name": "test", "version": "1"},
-        "_meta": {VERSION: MODERN},
-    }
+    params = {"protocolVersion": requested, "capabilities": {}, "clientInfo": CLIENT, **meta}
     message = {"jsonrpc": "2.0", "id": 7, "method": "initialize", "params": params}
 
     answer = market.ask(PATH, "POST", body=json.dumps(message), **FIELDS)
 
-    assert answer.json()["result"]["protocolVersion"] == given
+    result = answer.json()["result"]
+    assert result["protocolVersion"] == given
+    assert result["serverInfo"]["name"] == "barograph"
+    assert list(result["capabilities"]) == ["tools"]
+    assert "Information only, not financial advice." in result["instructions"]
+    assert "mcp-session-id" not in answer.headers
 
 
-def test_a_newest_revision_request_without_its_headers_or_meta_is_rejected(
-    market: Service,
-) -> None:
+def test_discovery_lists_the_supported_revisions(market: Service) -> None:
+    result = Peer(market, MODERN).result("server/discover")
+
+    assert result["supportedVersions"] == SPOKEN
+    assert list(result["capabilities"]) == ["tools"]
+    assert result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"] == "barograph"
+    assert "300 calls per minute and address, all tools together" in result["instructions"]
+
+
+def test_a_newest_revision_request_without_its_meta_is_rejected(market: Service) -> None:
     assert error_of(post(market, MODERN))["code"] == -32602

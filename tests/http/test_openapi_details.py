@@ -13,6 +13,8 @@ from support.descriptions import closed, operations, shop, validator
 from support.service import BASE_URL, Service
 from support.subscribers import ENTITLED_PATHS
 
+Document = dict[str, Any]
+
 MEDIA_TYPES = {
     *("application/json", "image/svg+xml", "text/csv", "text/markdown", "text/plain"),
     "text/event-stream",
@@ -23,12 +25,12 @@ MEDIA_TYPES = {
 
 
 @pytest.fixture(scope="module")
-def description(market: Service) -> dict[str, Any]:
+def description(market: Service) -> Document:
     return closed(market.ask("/openapi.json").json())
 
 
 def test_a_wrong_key_is_described_with_the_fields_that_it_gets(
-    description: dict[str, Any], market: Service
+    description: Document, market: Service
 ) -> None:
     described = description["paths"]["/api/v1/signals"]["get"]["responses"]["401"]["headers"]
     answer = market.ask("/api/v1/signals", x_api_key="bg_wrong")
@@ -38,7 +40,7 @@ def test_a_wrong_key_is_described_with_the_fields_that_it_gets(
         assert answer.headers[name.lower()] == described[name]["example"]
 
 
-def test_every_operation_and_every_tag_is_described(description: dict[str, Any]) -> None:
+def test_every_operation_and_every_tag_is_described(description: Document) -> None:
     names = {operation["operationId"] for _, operation in operations(description)}
     badges = {f"{name}{form}" for name in TEXTS for form in FORMS if name.endswith("Badge")}
 
@@ -52,7 +54,7 @@ def test_every_operation_and_every_tag_is_described(description: dict[str, Any])
     }
 
 
-def test_every_described_answer_has_an_example_of_its_schema(description: dict[str, Any]) -> None:
+def test_every_described_answer_has_an_example_of_its_schema(description: Document) -> None:
     shown = 0
     for path, operation in operations(description):
         for status, response in operation["responses"].items():
@@ -67,7 +69,7 @@ def test_every_described_answer_has_an_example_of_its_schema(description: dict[s
     assert shown > 130
 
 
-def test_no_example_is_left_over(description: dict[str, Any]) -> None:
+def test_no_example_is_left_over(description: Document) -> None:
     described = {
         (operation["operationId"], status)
         for _, operation in operations(description)
@@ -84,7 +86,7 @@ def test_no_example_is_left_over(description: dict[str, Any]) -> None:
     assert _pairs(examples.parameters) <= parameters
 
 
-def test_examples_carry_this_instances_address(description: dict[str, Any]) -> None:
+def test_examples_carry_this_instances_address(description: Document) -> None:
     body = description["paths"]["/api/agent"]["get"]["responses"]["200"]["content"]
     example = body["application/json"]["example"]
 
@@ -92,7 +94,7 @@ def test_examples_carry_this_instances_address(description: dict[str, Any]) -> N
     assert "{base_url}" not in json.dumps(description)
 
 
-def required_fields(description: dict[str, Any], response: dict[str, Any]) -> set[str]:
+def required_fields(description: Document, response: dict[str, Any]) -> set[str]:
     headers = description["components"]["headers"]
     return {
         name.lower()
@@ -103,7 +105,7 @@ def required_fields(description: dict[str, Any], response: dict[str, Any]) -> se
 
 @pytest.mark.parametrize("status", ["401", "402", "405"])
 def test_refusals_send_the_header_fields_that_are_promised(
-    tmp_path: Path, description: dict[str, Any], status: str
+    tmp_path: Path, description: Document, status: str
 ) -> None:
     service = shop(tmp_path)
     service.issue_all()
@@ -118,7 +120,7 @@ def test_refusals_send_the_header_fields_that_are_promised(
     service.close()
 
 
-def test_links_lead_to_operations_and_name_their_parameters(description: dict[str, Any]) -> None:
+def test_links_lead_to_operations_and_name_their_parameters(description: Document) -> None:
     parameters = {
         operation["operationId"]: {each.get("name") for each in operation.get("parameters", ())}
         for _, operation in operations(description)

@@ -22,9 +22,15 @@ MIDNIGHT = START // DAY * DAY
 CELL = re.compile(r'<a class="([\w-]+)" href="([^"]+)"><title>([^<]+)</title>')
 
 
+def market(*contracts: Perpetual) -> Publication:
+    """What Bybit lists."""
+    return Publication.of(PERPETUALS, Perpetuals(START, SOURCE, contracts))
+
+
 def other(*contracts: Perpetual) -> Publication:
-    found = Perpetuals(START, "other source", contracts, venue="hyperliquid")
-    return Publication.of(PERPETUALS.of("hyperliquid"), found)
+    """What Hyperliquid lists."""
+    reading = Perpetuals(START, "other source", contracts, venue="hyperliquid")
+    return Publication.of(PERPETUALS.of("hyperliquid"), reading)
 
 
 @pytest.fixture
@@ -32,7 +38,7 @@ def two(tmp_path: Path) -> Iterator[SiteService]:
     """Bybit in use, and Hyperliquid on standby."""
     site = SiteService(tmp_path, venues="bybit,hyperliquid")
     site.service.put(
-        Publication.of(PERPETUALS, Perpetuals(START, SOURCE, MARKET)),
+        market(*MARKET),
         Publication.of(DAY_AGO, DayAgo({"BTCUSDT": PastValues(START - DAY, 60_000.0, 1e9, None)})),
         other(
             changed(BTC, contract="BTC", open_interest_usd=1e9, **HYPERLIQUID),
@@ -47,8 +53,8 @@ def two(tmp_path: Path) -> Iterator[SiteService]:
 def cells(site: SiteService, path: str = "/heatmap") -> dict[str, tuple[str, str]]:
     """The tint and title of each cell by its address."""
     body = site.ask(path).text
-    found = body[body.index('class="map broad"') : body.index('class="map tall"')]
-    return {address: (tint, title) for tint, address, title in CELL.findall(found)}
+    drawn = body[body.index('class="map broad"') : body.index('class="map tall"')]
+    return {address: (tint, title) for tint, address, title in CELL.findall(drawn)}
 
 
 def test_a_heatmap_has_a_cell_per_contract_with_its_numbers_and_tint(two: SiteService) -> None:
@@ -76,19 +82,18 @@ def test_small_contracts_are_one_cell_that_says_how_many(two: SiteService) -> No
     many = [
         changed(BTC, contract=f"C{n}USDT", base=f"C{n}", open_interest_usd=1e5) for n in range(600)
     ]
-    two.service.put(Publication.of(PERPETUALS, Perpetuals(START, SOURCE, (BTC, ETH, *many))))
+    two.service.put(market(BTC, ETH, *many))
 
     assert list(cells(two)) == ["/markets/BTC", "/markets/ETH", "/markets"]
     assert "Others: 600 contracts" in two.ask("/heatmap").text
 
 
 def test_every_cell_has_its_name_and_every_outlier_its_number(two: SiteService) -> None:
+    paid = {"open_interest_usd": 1e6, "funding_rate_pct": 0.2}
     names = [f"1000BABY{n}" for n in range(99)]
-    many = [
-        changed(BTC, contract=f"{name}USDT", base=name, open_interest_usd=1e6, funding_rate_pct=0.2)
-        for name in names
-    ]
-    two.service.put(Publication.of(PERPETUALS, Perpetuals(START, SOURCE, tuple(many))))
+    two.service.put(
+        market(*(changed(BTC, contract=f"{name}USDT", base=name, **paid) for name in names))
+    )
 
     for cell in re.findall(r"<a class=.tint-up-4.*?</a>", two.ask("/heatmap").text):
         assert re.search(r">1000(BABY\d|</text><text[^>]+>BABY\d)", cell)
@@ -96,13 +101,11 @@ def test_every_cell_has_its_name_and_every_outlier_its_number(two: SiteService) 
 
 
 def test_names_full_of_markup_stay_text_in_a_drawing(two: SiteService) -> None:
-    odd = changed(BTC, contract="<b>USDT", base="<b>", coin='"<i>')
-    two.service.put(Publication.of(PERPETUALS, Perpetuals(START, SOURCE, (odd,))))
+    two.service.put(market(changed(BTC, contract="<b>USDT", base="<b>", coin='"<i>')))
 
     body = two.ask("/heatmap").text
 
-    assert "<b>" not in body
-    assert "<i>" not in body
+    assert not re.search("<[bi]>", body)
     assert "&lt;b&gt;: open interest" in body
 
 
@@ -122,21 +125,17 @@ def rates(site: SiteService, query: str = "") -> dict[str, list[str]]:
 
 
 def test_each_venue_has_its_rate_with_its_own_interval(two: SiteService) -> None:
-    found, body = rates(two), two.ask("/funding").text
+    by_coin, body = rates(two), two.ask("/funding").text
 
-    assert found["BTC"] == [
-        "+0.0100 8h",
-        "+0.0800 1h",
-        "+0.0217 %",
+    assert by_coin["BTC"] == [
+        *("+0.0100 8h", "+0.0800 1h", "+0.0217 %"),
         "0.0700\N{NO-BREAK SPACE}% Hyperliquid over Bybit",
     ]
-    assert found["SOL"][1] == "—"
+    assert by_coin["SOL"][1] == "—"
     assert '<td data-head="Hyperliquid" class="tint-up-3">+0.0800 <small>1h</small></td>' in body
-
-
-def test_a_rate_that_does_not_count_has_no_tint_and_says_so(two: SiteService) -> None:
-    assert rates(two)["ETH"][1] == "-0.1000 1h different asset"
-    assert 'class="tint-down-4">-0.1000' not in two.ask("/funding").text
+    # A rate that does not count has no tint and says so.
+    assert by_coin["ETH"][1] == "-0.1000 1h different asset"
+    assert 'class="tint-down-4">-0.1000' not in body
 
 
 def test_a_venue_that_is_missing_is_named(two: SiteService) -> None:
@@ -158,7 +157,7 @@ def test_a_venue_that_is_missing_is_named(two: SiteService) -> None:
 )
 def test_funding_is_sorted_by_each_venue(two: SiteService, query: str, coins: list[str]) -> None:
     pepe = changed(MARKET[3], coin="PEPE", multiplier=1000, funding_rate_pct=0.03)
-    two.service.put(Publication.of(PERPETUALS, Perpetuals(START, SOURCE, (*MARKET[:3], pepe))))
+    two.service.put(market(*MARKET[:3], pepe))
 
     assert list(rates(two, query)) == coins
 

@@ -5,6 +5,7 @@ import base64
 import json
 from collections.abc import Iterator
 from decimal import Decimal
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +18,11 @@ from barograph.kit.logs import RepeatLimit
 from barograph.kit.timestamps import DAY, iso_timestamp
 from barograph.payments.journal import Journal
 from barograph.payments.proof import checksummed, wire_payload, wire_requirements
-from barograph.payments.records import (
-    ChainFinding,
-    FacilitatorUnavailable,
-    InvalidProof,
-    NotSettled,
-    Payment,
-    Requirements,
-)
+from barograph.payments.records import ChainFinding, InvalidProof, NotSettled, Payment, Requirements
 from barograph.settings import Settings
 from barograph.stances.reader import recorded_stance
 from barograph.stances.reveals import Announcement, Reveals
-from barograph.web.app import Timeouts, create_app
+from barograph.web.app import Timeouts
 from support.node import X402, run_script
 from support.payments import (
     FEED,
@@ -42,7 +36,7 @@ from support.payments import (
     proof,
 )
 from support.reveals import announce
-from support.service import BASE_URL, Answer, ask, asked
+from support.service import BASE_URL, Answer, asked
 from support.stances import FUNDING, PERIOD, proposal
 from support.subscribers import (
     ENTITLED_PATHS,
@@ -57,36 +51,10 @@ from support.subscribers import (
     publish_stances,
 )
 
+Pair = tuple[Version, Version]
+
 READ = STANCE_READS[FUNDING]
 OTHER_SIGNATURE = SIGNATURE.replace("1f", "1e")
-
-
-async def answered(shop: "Shop", path: str, shown: str) -> Answer:
-    """One of several requests at once."""
-    sent: list[Any] = []
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": b"", "more_body": False}
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    await shop.app(scope_of(path, shown), receive, send)
-    return Answer(sent[0]["status"], list(sent[0]["headers"]), sent[1]["body"])
-
-
-def scope_of(path: str, shown: str) -> dict[str, Any]:
-    """A request as a server describes it."""
-    return {
-        "type": "http",
-        "method": "GET",
-        "path": path,
-        "raw_path": path.encode(),
-        "query_string": b"",
-        "root_path": "",
-        "headers": [(b"payment-signature", shown.encode())],
-        "client": ("203.0.113.7", 1),
-    }
 
 
 class PaidOnChain:
@@ -112,20 +80,15 @@ class Shop(SubscriberService):
         number: int = 1,
         *,
         offer: Requirements = STANCE,
-        token: str | None = None,
-        field: str = "payment-signature",
+        field: str = "payment_signature",
         signature: str = SIGNATURE,
         peer: str = "203.0.113.7",
-        key: str | None = None,
+        **fields: str,
     ) -> Answer:
+        """Show a proof that is good now, perhaps with more header fields."""
         now = self.clock() // 1000
         shown = payload(proof(number, offer=offer, signature=signature, now_seconds=now))
-        fields = [(field, header(shown))]
-        if token is not None:
-            fields.append(("authorization", f"Bearer {token}"))
-        if key is not None:
-            fields.append(("idempotency-key", key))
-        return ask(self.app, path, fields=fields, peer=peer)
+        return self.ask(path, peer=peer, **{field: header(shown)}, **fields)
 
     def shown(self, number: int = 1, offer: Requirements = STANCE, **members: Any) -> str:
         """A proof that is good now, to be shown as often as needed."""
@@ -133,10 +96,8 @@ class Shop(SubscriberService):
         return header(signed | members)
 
     def show(self, path: str, shown: str, key: str | None = None) -> Answer:
-        fields = [("payment-signature", shown)]
-        if key is not None:
-            fields.append(("idempotency-key", key))
-        return ask(self.app, path, fields=fields)
+        fields = {} if key is None else {"idempotency_key": key}
+        return self.ask(path, payment_signature=shown, **fields)
 
     async def withdraw(self, version: Version) -> None:
         await self.ledger.withdraw(
@@ -145,9 +106,16 @@ class Shop(SubscriberService):
 
     def leave(self, path: str, shown: str, key: str | None = None) -> None:
         """Show a proof, and go away as soon as the money moved."""
-        scope = scope_of(path, shown)
+        headers = [(b"payment-signature", shown.encode())]
         if key is not None:
-            scope["headers"].append((b"idempotency-key", key.encode()))
+            headers.append((b"idempotency-key", key.encode()))
+        scope: dict[str, Any] = {
+            "type": "http",
+            "method": "GET",
+            "path": path,
+            "raw_path": path.encode(),
+        }
+        scope |= {"query_string": b"", "root_path": "", "client": ("203.0.113.7", 1)}
         charging = asyncio.Event()
 
         async def settling() -> None:
@@ -161,7 +129,7 @@ class Shop(SubscriberService):
             """Nobody hears it."""
 
         async def call() -> None:
-            await self.app(scope, receive, send)
+            await self.app(scope | {"headers": headers}, receive, send)
 
         self.facilitator.before_settling = settling
         asyncio.run(call())
@@ -196,7 +164,7 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
 
 
 @pytest.fixture
-def pair(shop: Shop) -> tuple[Version, Version]:
+def pair(shop: Shop) -> Pair:
     return shop.two_versions()
 
 
@@ -208,13 +176,15 @@ def asked_for(answer: Answer, offer: Requirements) -> Any:
     assert json.loads(base64.b64decode(answer.headers["payment-required"])) == body
     assert body["x402Version"] == 2
     (accepts,) = body["accepts"]
-    assert accepts["scheme"] == "exact"
-    assert accepts["network"] == offer.network
-    assert accepts["amount"] == str(offer.amount)
-    assert accepts["asset"].lower() == offer.asset
-    assert accepts["payTo"].lower() == offer.pay_to
-    assert accepts["maxTimeoutSeconds"] == offer.max_timeout_seconds
-    assert accepts["extra"] == {"name": "USDC", "version": "2"}
+    assert accepts | {name: accepts[name].lower() for name in ("asset", "payTo")} == {
+        "scheme": "exact",
+        "network": offer.network,
+        "amount": str(offer.amount),
+        "asset": offer.asset,
+        "payTo": offer.pay_to,
+        "maxTimeoutSeconds": offer.max_timeout_seconds,
+        "extra": {"name": "USDC", "version": "2"},
+    }
     assert body["extensions"]["bazaar"]["info"]["input"] == {"type": "http", "method": "GET"}
     return body
 
@@ -229,36 +199,20 @@ def code_of(answer: Answer) -> tuple[int, str]:
     return answer.status, answer.json()["error"]
 
 
-@pytest.mark.parametrize("path", [MATERIAL_CHANGE, FEED_NOW, FEED_ENTRY])
+@pytest.mark.parametrize("path", [*ENTITLED_PATHS, FEED_ENTRY])
 @pytest.mark.contract("errors.feed-entitlement-required")
-def test_without_credentials_the_feed_entry_is_offered(shop: Shop, path: str) -> None:
-    body = asked_for(shop.ask(path), FEED)
-    assert body["error"] == "Active verified Feed entitlement required"
-    assert body["resource"]["url"] == f"{BASE_URL}/api/x402/feed"
-    assert "not pay again" in body["resource"]["description"]
-
-
-@pytest.mark.parametrize("kind", STANCE_READS)
-def test_a_stance_is_offered_for_its_own_price(shop: Shop, kind: str) -> None:
-    shop.two_versions(kind)
-    body = asked_for(shop.ask(STANCE_READS[kind]), STANCE)
-    assert body["resource"]["url"] == f"{BASE_URL}{STANCE_READS[kind]}"
-
-
-def test_one_read_is_paid_for_once(shop: Shop, pair: tuple[Version, Version]) -> None:
-    answer = shop.pay(READ)
-    assert answer.json()["history_digest"] == pair[1].history_digest
-    receipt = receipt_of(answer)
-    assert (receipt["success"], receipt["payer"].lower()) == (True, PAYER)
-    assert receipt["network"] == STANCE.network
-    assert len(shop.facilitator.charged) == 1
-    assert shop.states() == ["settled"]
-    assert shop.entitlements_of_payer() == []
+def test_without_credentials_a_stance_or_the_feed_entry_is_offered(shop: Shop, path: str) -> None:
+    shop.issue_all()
+    is_stance = path in STANCE_READS.values()
+    body = asked_for(shop.ask(path), STANCE if is_stance else FEED)
+    assert body["resource"]["url"] == BASE_URL + (path if is_stance else FEED_ENTRY)
+    if not is_stance:
+        assert body["error"] == "Active verified Feed entitlement required"
+        assert "not pay again" in body["resource"]["description"]
 
 
 USED = (409, "payment_used")
-
-
+PENDING = (503, "payment_pending")
 KEY = "6f1d3c1e-0b55-4c39-9d3c-5f0e6b1f7a10"
 IDENTIFIER = {"payment-identifier": {"info": {"required": False, "id": KEY}, "schema": {}}}
 
@@ -321,14 +275,18 @@ def test_catalogs_of_facilitators_list_the_four_paid_doors(shop: Shop) -> None:
 
 @pytest.mark.parametrize("first_key", [None, KEY])
 def test_charged_proof_gets_the_version_that_was_sold_at_any_time(
-    shop: Shop, pair: tuple[Version, Version], first_key: str | None
+    shop: Shop, pair: Pair, first_key: str | None
 ) -> None:
     shown = shop.shown()
     first = shop.show(READ, shown, first_key)
+    receipt = receipt_of(first)
+    assert (receipt["success"], receipt["payer"].lower()) == (True, PAYER)
+    assert receipt["network"] == STANCE.network
+    assert (shop.states(), shop.entitlements_of_payer()) == (["settled"], [])
     for seconds, key in ((0, None), (0, KEY), (0, "?"), (3600, None)):
         shop.clock.pass_seconds(seconds)
         again = shop.show(READ, shown, key)
-        assert (again.body, receipt_of(again)) == (first.body, receipt_of(first))
+        assert (again.body, receipt_of(again)) == (first.body, receipt)
     asyncio.run(shop.withdraw(pair[1]))
     assert shop.show(READ, shown).json()["state"] == "terminal"
     shop.record(proposal(label="later", by="operator", issued_at=shop.clock() + 1))
@@ -343,7 +301,7 @@ def test_charged_proof_gets_the_version_that_was_sold_at_any_time(
 
 @pytest.mark.parametrize("members", [{}, {"extensions": IDENTIFIER}], ids=["header", "extension"])
 def test_one_key_is_one_charge_whatever_proof_comes_with_it(
-    shop: Shop, pair: tuple[Version, Version], members: dict[str, Any]
+    shop: Shop, pair: Pair, members: dict[str, Any]
 ) -> None:
     key = None if members else KEY
     first = shop.show(READ, shop.shown(**members), key)
@@ -368,17 +326,17 @@ def test_purchase_of_feed_is_409_without_the_key_of_the_first_request(shop: Shop
 @pytest.mark.parametrize("key", ["short", "x" * 129, "with spaces in it, too"])
 @pytest.mark.parametrize("path", [READ, FEED_ENTRY])
 def test_malformed_idempotency_key_is_refused_before_any_charge(
-    shop: Shop, pair: tuple[Version, Version], path: str, key: str
+    shop: Shop, pair: Pair, path: str, key: str
 ) -> None:
     identifier = {"payment-identifier": {"info": {"id": key}}}
-    offer = FEED if path == FEED_ENTRY else STANCE
+    offer = DOORS[path]
     for shown, given in (
         (shop.shown(offer=offer), key),
         (shop.shown(offer=offer, extensions=identifier), None),
     ):
         assert code_of(shop.show(path, shown, given)) == (400, "invalid_idempotency_key")
     assert (shop.facilitator.verified, shop.states()) == ([], [])
-    assert shop.pay(READ, token=FEED_TOKEN, key=key).status == 200
+    assert shop.pay(READ, authorization=f"Bearer {FEED_TOKEN}", idempotency_key=key).status == 200
 
 
 @pytest.mark.parametrize("key", [None, KEY])
@@ -388,9 +346,9 @@ def test_malformed_idempotency_key_is_refused_before_any_charge(
     "One charge. The same proof gets the body later.",
 )
 def test_payer_who_disconnects_during_settlement_gets_the_body_with_same_proof(
-    shop: Shop, pair: tuple[Version, Version], path: str, key: str | None
+    shop: Shop, pair: Pair, path: str, key: str | None
 ) -> None:
-    shown = shop.shown(offer=FEED if path == FEED_ENTRY else STANCE)
+    shown = shop.shown(offer=DOORS[path])
     shop.leave(path, shown, key)
     assert shop.rows("SELECT state, released_at FROM payments") == [("settled", None)]
     shop.record(proposal(label="later", by="operator", issued_at=shop.clock() + 1))
@@ -408,44 +366,41 @@ def test_payer_who_disconnects_during_settlement_gets_the_body_with_same_proof(
     assert len(shop.facilitator.charged) == 1
 
 
-def test_a_wallet_that_has_feed_by_now_gets_what_it_was_charged_for(
-    shop: Shop, pair: tuple[Version, Version]
+def test_who_was_charged_gets_the_stance_though_it_expired_and_the_wallet_has_feed(
+    shop: Shop, pair: Pair
 ) -> None:
     shown = shop.shown()
     shop.charge_and_cut_off(READ, shown)
     shop.grant(PAYER, "feed", kind="wallet")
-    shop.clock.pass_seconds(3600)
-    assert receipt_of(shop.show(READ, shown))["success"] is True
+    shop.clock.now += PERIOD
+    answer = shop.show(READ, shown)
+    assert receipt_of(answer)["success"] is True
+    assert answer.json()["state"] == "expired"
     assert len(shop.facilitator.charged) == 1
 
 
-def test_unresolved_read_stays_503_after_the_wallet_gets_feed(
-    shop: Shop, pair: tuple[Version, Version]
-) -> None:
+def test_unresolved_read_stays_503_after_the_wallet_gets_feed(shop: Shop, pair: Pair) -> None:
     shown = shop.shown()
     shop.facilitator.fall_silent(after_charging=True)
     assert shop.show(READ, shown).status == 503
     shop.grant(PAYER, "feed", kind="wallet")
     for seconds in (0, 3600):
         shop.clock.pass_seconds(seconds)
-        assert code_of(shop.show(READ, shown)) == (503, "payment_pending")
+        assert code_of(shop.show(READ, shown)) == PENDING
 
 
-def test_a_stance_that_expired_meanwhile_goes_out_to_who_was_charged_for_it(
-    shop: Shop, pair: tuple[Version, Version]
-) -> None:
-    shown = shop.shown()
-    shop.charge_and_cut_off(READ, shown)
-    shop.clock.now += PERIOD
-    answer = shop.show(READ, shown)
-    assert receipt_of(answer)["success"] is True
-    assert answer.json()["state"] == "expired"
-
-
-@pytest.mark.parametrize("change", ["stance_price_usd", "x402_pay_to", "x402_asset"])
+@pytest.mark.parametrize(
+    "terms",
+    [
+        {"stance_price_usd": Decimal("0.30")},
+        {"x402_pay_to": "0x" + "0d" * 20},
+        {"x402_asset": "0x" + "0e" * 20},
+    ],
+    ids=lambda terms: next(iter(terms)),
+)
 @pytest.mark.parametrize("state", ["settled", "unknown"])
 def test_what_was_charged_on_other_terms_is_never_asked_for_again(
-    shop: Shop, pair: tuple[Version, Version], change: str, state: str
+    shop: Shop, pair: Pair, terms: dict[str, Any], state: str
 ) -> None:
     shown = shop.shown()
     if state == "settled":
@@ -453,30 +408,17 @@ def test_what_was_charged_on_other_terms_is_never_asked_for_again(
     else:
         shop.facilitator.fall_silent(after_charging=True)
         shop.show(READ, shown)
-    changed = {
-        "stance_price_usd": Decimal("0.30"),
-        "x402_pay_to": "0x" + "0d" * 20,
-        "x402_asset": "0x" + "0e" * 20,
-    }
-    app = create_app(
-        shop.settings.model_copy(update={change: changed[change]}),
-        shop.database,
-        shop.history,
-        clock=shop.clock,
-        identity=shop.identities,
-        facilitator=shop.facilitator,
-    ).app
-    answer = ask(app, READ, fields=[("payment-signature", shown)])
+    shop.app = shop.new_worker(**terms).app
+    answer = shop.show(READ, shown)
     if state == "settled":
         assert receipt_of(answer)["success"] is True
     else:
-        assert code_of(answer) == (503, "payment_pending")
-    another = ask(app, READ, fields=[("payment-signature", shop.shown(2))])
-    assert another.status == 402
+        assert code_of(answer) == PENDING
+    assert shop.show(READ, shop.shown(2)).status == 402
 
 
-def test_a_subscriber_is_never_charged(shop: Shop, pair: tuple[Version, Version]) -> None:
-    answer = shop.pay(READ, token=FEED_TOKEN)
+def test_a_subscriber_is_never_charged(shop: Shop, pair: Pair) -> None:
+    answer = shop.pay(READ, authorization=f"Bearer {FEED_TOKEN}")
     assert answer.status == 200
     assert "payment-response" not in answer.headers
     shop.grant(PAYER, "feed", kind="wallet")
@@ -487,29 +429,20 @@ def test_a_subscriber_is_never_charged(shop: Shop, pair: tuple[Version, Version]
     assert (shop.facilitator.asked, shop.states()) == ([], [])
 
 
-def test_a_verified_user_without_feed_pays_per_read(
-    shop: Shop, pair: tuple[Version, Version]
-) -> None:
+def test_only_a_verified_user_without_feed_pays_per_read(shop: Shop, pair: Pair) -> None:
     asked_for(shop.read(READ, PLAIN_TOKEN), STANCE)
-    assert receipt_of(shop.pay(READ, token=PLAIN_TOKEN))["success"] is True
-    assert len(shop.facilitator.charged) == 1
-
-
-def test_a_token_that_does_not_verify_is_not_paid_for(
-    shop: Shop, pair: tuple[Version, Version]
-) -> None:
-    answer = shop.pay(READ, token="nobody-knows-it")
+    assert receipt_of(shop.pay(READ, authorization=f"Bearer {PLAIN_TOKEN}"))["success"] is True
+    assert len(shop.facilitator.charged) == len(shop.facilitator.verified) == 1
+    answer = shop.pay(READ, 2, authorization="Bearer nobody-knows-it")
     assert code_of(answer) == (401, "verified_feed_identity_required")
     shop.identities.is_down = True
     assert code_of(shop.read(READ)) == (503, "stance_unavailable")
     # Whether that proof was charged before was not even looked up.
-    assert code_of(shop.pay(READ, token=FEED_TOKEN)) == (503, "payment_pending")
-    assert shop.facilitator.verified == []
+    assert code_of(shop.pay(READ, 2, authorization=f"Bearer {FEED_TOKEN}")) == PENDING
+    assert len(shop.facilitator.verified) == 1
 
 
-def test_forged_proof_does_not_reveal_who_has_feed(
-    shop: Shop, pair: tuple[Version, Version]
-) -> None:
+def test_forged_proof_does_not_reveal_who_has_feed(shop: Shop, pair: Pair) -> None:
     shop.facilitator.on_verify = InvalidProof("invalid_signature")
     for offer in (FEED, STANCE):
         without = shop.pay(READ, offer=offer)
@@ -517,15 +450,8 @@ def test_forged_proof_does_not_reveal_who_has_feed(
         shop.grant(PAYER, "feed", kind="wallet")
         assert shop.pay(READ, offer=offer) == without
         shop.execute("UPDATE entitlements SET revoked_at = starts_at WHERE holder = $1", PAYER)
-
-
-def test_a_feed_wallet_gets_nothing_for_a_proof_that_does_not_verify(
-    shop: Shop, pair: tuple[Version, Version]
-) -> None:
     shop.grant(PAYER, "feed", kind="wallet")
     shown = shop.shown()
-    shop.facilitator.refuse()
-    asked_for(shop.show(READ, shown), STANCE)
     shop.facilitator.on_verify = None
     shop.clock.pass_seconds(60)
     assert "expired" in asked_for(shop.show(READ, shown), STANCE)["error"]
@@ -540,16 +466,13 @@ def test_a_settlement_may_take_longer_than_an_entitled_read(tmp_path: Path) -> N
     shop.close()
 
 
-def test_a_feed_priced_proof_is_never_settled_at_a_stance(
-    shop: Shop, pair: tuple[Version, Version]
+@pytest.mark.parametrize(("path", "other"), [(READ, FEED), (FEED_ENTRY, STANCE)])
+def test_a_proof_with_the_price_of_something_else_is_never_settled(
+    shop: Shop, pair: Pair, path: str, other: Requirements
 ) -> None:
-    asked_for(shop.pay(READ, offer=FEED), STANCE)
-    assert (shop.facilitator.asked, shop.states()) == ([], [])
-
-
-def test_a_stance_priced_proof_buys_no_feed(shop: Shop) -> None:
-    asked_for(shop.pay(FEED_ENTRY, offer=STANCE), FEED)
-    assert (shop.facilitator.verified, shop.entitlements_of_payer()) == ([], [])
+    asked_for(shop.pay(path, offer=other), DOORS[path])
+    assert (shop.facilitator.asked, shop.states(), shop.entitlements_of_payer()) == ([], [], [])
+    assert path == READ or shop.facilitator.verified == []
 
 
 NOT_SOLD = {
@@ -594,7 +517,7 @@ def test_stance_that_cannot_be_sold_is_refused_without_asking_for_payment(
 
 @pytest.mark.parametrize("event", ["withdrawn", "expired", "record away"])
 def test_stance_that_ends_during_the_claim_is_not_charged(
-    shop: Shop, pair: tuple[Version, Version], event: str
+    shop: Shop, pair: Pair, event: str
 ) -> None:
     async def meanwhile() -> None:
         if event == "withdrawn":
@@ -612,8 +535,7 @@ def test_stance_that_ends_during_the_claim_is_not_charged(
 
 
 def test_buying_feed_settles_once_and_grants_one_period(shop: Shop) -> None:
-    answer = shop.pay(FEED_ENTRY, offer=FEED)
-    now = shop.clock()
+    answer, now = shop.pay(FEED_ENTRY, offer=FEED), shop.clock()
     assert answer.json() == {
         "tier": "feed",
         "wallet": PAYER,
@@ -622,51 +544,43 @@ def test_buying_feed_settles_once_and_grants_one_period(shop: Shop) -> None:
         "transaction": receipt_of(answer)["transaction"],
         "notice": "Information only, not financial advice.",
     }
+    # Another signature learns nothing about the purchase.
+    assert code_of(shop.pay(FEED_ENTRY, offer=FEED, signature=OTHER_SIGNATURE)) == USED
     assert shop.entitlements_of_payer() == [(now, now + 30 * DAY)]
     assert len(shop.facilitator.charged) == 1
 
 
-def test_buying_again_extends_what_runs_and_a_replay_grants_nothing(shop: Shop) -> None:
-    first = shop.pay(FEED_ENTRY, 1, offer=FEED, key=KEY)
-    now = shop.clock()
-    assert shop.pay(FEED_ENTRY, 1, offer=FEED, key=KEY).body == first.body
-    assert shop.entitlements_of_payer() == [(now, now + 30 * DAY)]
+def test_buying_again_extends_what_runs_and_a_replay_grants_nothing_however_late(
+    shop: Shop,
+) -> None:
+    shown, now = shop.shown(offer=FEED), shop.clock()
+    first = shop.show(FEED_ENTRY, shown, KEY)
+    for seconds in (0, 86_400):
+        shop.clock.pass_seconds(seconds)
+        assert shop.show(FEED_ENTRY, shown, KEY).body == first.body
+        assert shop.entitlements_of_payer() == [(now, now + 30 * DAY)]
     assert shop.pay(FEED_ENTRY, 2, offer=FEED).status == 200
     assert shop.entitlements_of_payer() == [(now, now + 60 * DAY)]
     assert len(shop.facilitator.charged) == 2
 
 
-def test_another_signature_reveals_nothing_about_a_purchase(shop: Shop) -> None:
-    assert shop.pay(FEED_ENTRY, offer=FEED).status == 200
-    answer = shop.pay(FEED_ENTRY, offer=FEED, signature=OTHER_SIGNATURE)
-    assert code_of(answer) == USED
-
-
-def test_a_purchase_is_shown_again_however_late_it_is_asked_for(shop: Shop) -> None:
-    shown = shop.shown(offer=FEED)
-    first = shop.show(FEED_ENTRY, shown, KEY)
-    shop.clock.now += DAY
-    assert shop.show(FEED_ENTRY, shown, KEY).body == first.body
-    assert len(shop.facilitator.charged) == 1
-
-
 @pytest.mark.parametrize("path", [READ, FEED_ENTRY])
 @pytest.mark.parametrize("charged", [False, True])
 def test_an_ambiguous_settlement_is_503_and_never_402(
-    shop: Shop, pair: tuple[Version, Version], path: str, charged: bool
+    shop: Shop, pair: Pair, path: str, charged: bool
 ) -> None:
-    offer = FEED if path == FEED_ENTRY else STANCE
+    offer = DOORS[path]
     shop.facilitator.fall_silent(after_charging=charged)
     for _ in range(2):
         answer = shop.pay(path, offer=offer)
-        assert code_of(answer) == (503, "payment_pending")
+        assert code_of(answer) == PENDING
         assert int(answer.headers["retry-after"]) > 0
     assert (len(shop.facilitator.asked), shop.states()) == (1, ["unknown"])
     assert shop.entitlements_of_payer() == []
 
 
 def test_offers_say_when_versions_become_public_and_proofs_from_before_still_pay(
-    shop: Shop, pair: tuple[Version, Version]
+    shop: Shop, pair: Pair
 ) -> None:
     sentence = "Recorded versions become public 3650 days after they are issued."
     before = {path: shop.ask(path).json()["resource"] for path in (READ, FEED_ENTRY)}
@@ -681,31 +595,24 @@ def test_offers_say_when_versions_become_public_and_proofs_from_before_still_pay
 
 
 @pytest.mark.parametrize("path", [READ, FEED_ENTRY])
-def test_a_facilitator_that_is_away_is_503_and_nothing_is_charged(
-    shop: Shop, pair: tuple[Version, Version], path: str
+def test_a_facilitator_that_is_away_is_503_and_the_proof_may_come_again(
+    shop: Shop, pair: Pair, path: str
 ) -> None:
     shop.facilitator.go_away()
-    answer = shop.pay(path, offer=FEED if path == FEED_ENTRY else STANCE)
-    assert code_of(answer) == (503, "payment_unavailable")
-    assert int(answer.headers["retry-after"]) > 0
-    assert shop.facilitator.charged == []
-
-
-def test_a_facilitator_that_goes_away_before_settling_lets_the_proof_come_again(
-    shop: Shop, pair: tuple[Version, Version]
-) -> None:
-    shop.facilitator.on_settle = FacilitatorUnavailable("unreachable")
-    assert code_of(shop.pay(READ)) == (503, "payment_unavailable")
+    for _ in range(2):  # first before it verifies, then before it settles
+        answer = shop.pay(path, offer=DOORS[path])
+        assert code_of(answer) == (503, "payment_unavailable")
+        assert int(answer.headers["retry-after"]) > 0
+        assert shop.facilitator.charged == []
+        shop.facilitator.on_verify = None
     shop.facilitator.on_settle = None
-    assert shop.pay(READ).status == 200
+    assert shop.pay(path, offer=DOORS[path]).status == 200
     assert len(shop.facilitator.charged) == 1
 
 
 @pytest.mark.parametrize("path", [READ, FEED_ENTRY])
-def test_a_proof_that_the_facilitator_refuses_is_402(
-    shop: Shop, pair: tuple[Version, Version], path: str
-) -> None:
-    offer = FEED if path == FEED_ENTRY else STANCE
+def test_a_proof_that_the_facilitator_refuses_is_402(shop: Shop, pair: Pair, path: str) -> None:
+    offer = DOORS[path]
     shop.facilitator.refuse()
     answer = shop.pay(path, offer=offer)
     asked_for(answer, offer)
@@ -728,74 +635,56 @@ def test_a_proof_that_the_facilitator_refuses_is_402(
 @pytest.mark.parametrize("path", [READ, FEED_ENTRY])
 @pytest.mark.parametrize("value", ["", "junk", "eyJ4NDAyVmVyc2lvbiI6Mn0=", "x" * 5000])
 def test_what_is_no_proof_is_402_without_a_question(
-    shop: Shop, pair: tuple[Version, Version], path: str, value: str
+    shop: Shop, pair: Pair, path: str, value: str
 ) -> None:
-    offer = FEED if path == FEED_ENTRY else STANCE
-    for name in ("payment-signature", "x-payment"):
-        answer = ask(shop.app, path, fields=[(name, value)])
-        assert asked_for(answer, offer)["error"].startswith("Invalid payment proof")
+    for answer in (shop.ask(path, payment_signature=value), shop.ask(path, x_payment=value)):
+        assert asked_for(answer, DOORS[path])["error"].startswith("Invalid payment proof")
     assert shop.facilitator.verified == []
 
 
-@pytest.mark.contract("auth.proof.header")
-@pytest.mark.contract("auth.proof.verified")
-@pytest.mark.parametrize("field", ["payment-signature", "x-payment"])
-def test_a_feed_wallet_compares_by_a_proof(
-    shop: Shop, pair: tuple[Version, Version], field: str
-) -> None:
-    shop.grant(PAYER, "feed", kind="wallet")
-    answer = shop.pay(comparison_of(*pair), offer=FEED, field=field)
-    assert answer.status == 200
-    assert "payment-response" not in answer.headers
-    assert len(shop.facilitator.verified) == 1
-
-
-@pytest.mark.contract("auth.proof.never-settled")
+@pytest.mark.contract("auth.proof.header", "auth.proof.verified", "auth.proof.never-settled")
 @pytest.mark.contract("material-change.no-charge")
+@pytest.mark.parametrize("field", ["payment_signature", "x_payment"])
 def test_a_proof_on_material_change_settles_and_grants_nothing(
-    shop: Shop, pair: tuple[Version, Version]
+    shop: Shop, pair: Pair, field: str
 ) -> None:
     shop.grant(PAYER, "feed", kind="wallet")
     before = shop.counts()
     for path in (comparison_of(*pair), FEED_NOW):
         for _ in range(2):  # an unsettled proof may be used again in its window
-            assert shop.pay(path, offer=FEED).status == 200
-    assert shop.facilitator.asked == []
+            answer = shop.pay(path, offer=FEED, field=field)
+            assert answer.status == 200
+            assert "payment-response" not in answer.headers
+    assert (len(shop.facilitator.verified), shop.facilitator.asked) == (4, [])
     assert shop.counts() == before
 
 
 @pytest.mark.contract("auth.proof.reuse")
 @pytest.mark.parametrize("path", [MATERIAL_CHANGE, FEED_NOW])
-@pytest.mark.parametrize("key", [None, KEY])
-def test_a_proof_that_was_settled_is_no_identity(shop: Shop, path: str, key: str | None) -> None:
-    assert shop.pay(FEED_ENTRY, offer=FEED, key=key).status == 200
+@pytest.mark.parametrize("fields", [{}, {"idempotency_key": KEY}], ids=["without key", "with key"])
+def test_a_proof_that_was_settled_is_no_identity(
+    shop: Shop, path: str, fields: dict[str, str]
+) -> None:
+    shown = shop.shown(offer=FEED)
+    assert shop.ask(FEED_ENTRY, payment_signature=shown, **fields).status == 200
     asked = len(shop.facilitator.verified)
-    answer = shop.pay(path, offer=FEED, key=key)
+    answer = shop.ask(path, payment_signature=shown, **fields)
     assert code_of(answer) == (401, "verified_feed_identity_required")
     assert len(shop.facilitator.verified) == asked
 
 
 @pytest.mark.parametrize("path", [MATERIAL_CHANGE, FEED_NOW])
 @pytest.mark.contract("errors.feed-entitlement-required")
-def test_a_good_proof_of_a_wallet_without_feed_is_402(shop: Shop, path: str) -> None:
+def test_proof_identifies_a_wallet_with_feed_only_if_it_is_good(shop: Shop, path: str) -> None:
+    unverified = (401, "verified_feed_identity_required")
     asked_for(shop.pay(path, offer=FEED), FEED)
     shop.grant(PAYER, "reserve", kind="wallet")
     asked_for(shop.pay(path, offer=FEED), FEED)
-
-
-@pytest.mark.parametrize("path", [MATERIAL_CHANGE, FEED_NOW])
-def test_a_proof_that_is_not_good_is_401(shop: Shop, path: str) -> None:
-    refused = (401, "verified_feed_identity_required")
-    assert code_of(shop.pay(path, offer=STANCE)) == refused
+    assert code_of(shop.pay(path, offer=STANCE)) == unverified
     for value in ("", "junk"):
-        answer = ask(shop.app, path, fields=[("payment-signature", value)])
-        assert code_of(answer) == refused
+        assert code_of(shop.ask(path, payment_signature=value)) == unverified
     shop.facilitator.refuse()
-    assert code_of(shop.pay(path, offer=FEED)) == refused
-
-
-@pytest.mark.parametrize("path", [MATERIAL_CHANGE, FEED_NOW])
-def test_a_facilitator_that_cannot_tell_is_503(shop: Shop, path: str) -> None:
+    assert code_of(shop.pay(path, offer=FEED)) == unverified
     shop.facilitator.go_away()
     assert code_of(shop.pay(path, offer=FEED))[0] == 503
 
@@ -803,37 +692,26 @@ def test_a_facilitator_that_cannot_tell_is_503(shop: Shop, path: str) -> None:
 @pytest.mark.parametrize("path", [MATERIAL_CHANGE, FEED_NOW])
 def test_a_proof_that_is_being_settled_is_no_identity_yet(shop: Shop, path: str) -> None:
     """Without Feed it would be 402, which invites to pay what is being paid."""
-    answers: list[Answer] = []
+    statuses: list[int] = []
 
     async def meanwhile() -> None:
         shown = ("payment-signature", shop.shown(offer=FEED))
-        answers.append(await asked(shop.app, path, fields=[shown]))
+        statuses.append((await asked(shop.app, path, fields=[shown])).status)
 
     shop.facilitator.before_settling = meanwhile
     assert shop.pay(FEED_ENTRY, offer=FEED).status == 200
-    assert [answer.status for answer in answers] == [503]
-    assert len(shop.facilitator.verified) == 1
+    assert (statuses, len(shop.facilitator.verified)) == ([503], 1)
 
 
-def test_unresolved_payment_does_not_identify_its_payer(shop: Shop) -> None:
-    shop.facilitator.fall_silent(after_charging=True)
-    assert shop.pay(FEED_ENTRY, offer=FEED).status == 503
-    answer = shop.pay(MATERIAL_CHANGE, offer=FEED)
-    assert code_of(answer) == (503, "comparison_unavailable")
-
-
-def test_payment_signature_wins_over_x_payment(shop: Shop, pair: tuple[Version, Version]) -> None:
+def test_payment_signature_wins_over_x_payment(shop: Shop, pair: Pair) -> None:
     shop.grant(PAYER, "feed", kind="wallet")
-    good = header(payload(proof(offer=FEED)))
-    target = comparison_of(*pair)
-    fields = [("x-payment", "junk"), ("payment-signature", good)]
-    assert ask(shop.app, target, fields=fields).status == 200
-    fields = [("x-payment", good), ("payment-signature", "junk")]
-    assert ask(shop.app, target, fields=fields).status == 401
+    good, target = header(payload(proof(offer=FEED))), comparison_of(*pair)
+    assert shop.ask(target, x_payment="junk", payment_signature=good).status == 200
+    assert shop.ask(target, x_payment=good, payment_signature="junk").status == 401
 
 
 def test_flood_of_proofs_makes_a_limited_number_of_facilitator_calls(
-    shop: Shop, pair: tuple[Version, Version]
+    shop: Shop, pair: Pair
 ) -> None:
     shop.facilitator.refuse()
     answers = [shop.pay(READ, number) for number in range(1, 60)]
@@ -848,13 +726,11 @@ def test_flood_of_proofs_makes_a_limited_number_of_facilitator_calls(
 
 
 @pytest.mark.parametrize("path", ENTITLED_PATHS)
-def test_payment_headers_do_not_matter_to_a_subscriber(
-    shop: Shop, pair: tuple[Version, Version], path: str
-) -> None:
+def test_payment_headers_do_not_matter_to_a_subscriber(shop: Shop, pair: Pair, path: str) -> None:
     target = comparison_of(*pair) if path == MATERIAL_CHANGE else path
-    fields = [("authorization", f"Bearer {FEED_TOKEN}"), ("payment-signature", "junk")]
+    answer = shop.ask(target, authorization=f"Bearer {FEED_TOKEN}", payment_signature="junk")
     expected = 200 if path in {MATERIAL_CHANGE, FEED_NOW, READ} else 404  # of others none is issued
-    assert ask(shop.app, target, fields=fields).status == expected
+    assert answer.status == expected
     assert shop.facilitator.verified == []
 
 
@@ -871,7 +747,7 @@ def buy_at_once(shop: Shop, proofs: list[str], *, others_wait: bool) -> list[Ans
             await first_bought.wait()
 
     async def buy(shown: str) -> Answer:
-        answer = await answered(shop, FEED_ENTRY, shown)
+        answer = await asked(shop.app, FEED_ENTRY, fields=[("payment-signature", shown)])
         if answer.status == 200:
             first_bought.set()
         return answer
@@ -894,7 +770,7 @@ def test_proofs_of_one_wallet_in_parallel_buy_feed_once(
     answers = buy_at_once(shop, proofs, others_wait=others_wait)
     assert [each.status for each in answers] == [200, *[503] * (count - 1)]
     for each in answers[1:]:
-        assert code_of(each) == (503, "payment_pending")
+        assert code_of(each) == PENDING
         assert "don't send it again" in each.json()["message"]
         assert int(each.headers["retry-after"]) == FEED.max_timeout_seconds
     now = shop.clock()
@@ -924,7 +800,7 @@ def test_one_proof_for_feed_in_parallel_is_charged_once_and_never_called_another
 )
 def test_claim_left_by_a_killed_worker_does_not_lock_a_wallet_out(shop: Shop) -> None:
     asyncio.run(Journal(shop.database, shop.clock).claim(proof(offer=FEED), FEED_ENTRY))
-    assert code_of(shop.pay(FEED_ENTRY, 2, offer=FEED)) == (503, "payment_pending")
+    assert code_of(shop.pay(FEED_ENTRY, 2, offer=FEED)) == PENDING
     assert shop.pay(FEED_NOW, 2, offer=FEED).status == 401  # it can't be used any more
     assert shop.pay(FEED_NOW, 3, offer=FEED).status == 503
     shop.clock.pass_seconds(121)
@@ -944,20 +820,18 @@ def test_proof_with_a_nul_in_its_network_is_refused_like_any_other_network(shop:
     "A payer sends a charged proof again while the history is unavailable",
     "503 says that it was charged. The same proof gets the stance later.",
 )
-def test_charged_proof_is_told_so_while_its_stance_cannot_be_read(
-    shop: Shop, pair: tuple[Version, Version]
-) -> None:
+def test_charged_proof_is_told_so_while_its_stance_cannot_be_read(shop: Shop, pair: Pair) -> None:
     bought = shop.pay(READ).json()
     shop.lose_history()
     answer = shop.pay(READ)
-    assert code_of(answer) == (503, "payment_pending")
+    assert code_of(answer) == PENDING
     assert answer.json()["message"].startswith("this payment was charged")
     shop.restore_history()
     assert shop.pay(READ).json() == bought
 
 
 def test_a_proof_that_is_charged_elsewhere_meanwhile_is_not_asked_to_pay(
-    shop: Shop, pair: tuple[Version, Version]
+    shop: Shop, pair: Pair
 ) -> None:
     shop.grant(PAYER, "feed", kind="wallet")
     journal = Journal(shop.database, shop.clock)
@@ -970,21 +844,20 @@ def test_a_proof_that_is_charged_elsewhere_meanwhile_is_not_asked_to_pay(
         raise InvalidProof("nonce_used")
 
     shop.facilitator.before_verifying = charged_elsewhere
-    assert code_of(shop.pay(READ, offer=FEED)) == (503, "payment_pending")
+    assert code_of(shop.pay(READ, offer=FEED)) == PENDING
     assert code_of(shop.pay(READ, offer=FEED)) == USED
 
 
-def test_wallet_with_an_unresolved_purchase_is_not_charged_again(
-    shop: Shop, pair: tuple[Version, Version]
-) -> None:
+def test_wallet_with_an_unresolved_purchase_is_not_charged_again(shop: Shop, pair: Pair) -> None:
     shop.facilitator.fall_silent(after_charging=True)
-    assert code_of(shop.pay(FEED_ENTRY, 1, offer=FEED)) == (503, "payment_pending")
+    assert code_of(shop.pay(FEED_ENTRY, 1, offer=FEED)) == PENDING
     shop.facilitator.on_settle = None
-    assert code_of(shop.pay(FEED_ENTRY, 2, offer=FEED)) == (503, "payment_pending")
-    for path in (FEED_NOW, comparison_of(*pair)):
-        answer = shop.pay(path, 3, offer=FEED)
+    assert code_of(shop.pay(FEED_ENTRY, 2, offer=FEED)) == PENDING
+    for path, number in product((FEED_NOW, comparison_of(*pair)), (1, 3)):
+        answer = shop.pay(path, number, offer=FEED)
         assert answer.status == 503
         assert int(answer.headers["retry-after"]) > 0
+    assert code_of(answer)[1] == "comparison_unavailable"
     assert len(shop.facilitator.charged) == 1
 
 

@@ -1,9 +1,7 @@
 """`/api/v1/perpetuals`: every number about every perpetual in one call."""
 
 import asyncio
-import csv
 import gzip
-import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +14,7 @@ from barograph.markets.perpetuals import PerpetualBody, PerpetualList
 from barograph.markets.records import Liquidation, Perpetuals
 from barograph.markets.store import ReadingRow, record_rows
 from support.clock import START
+from support.lists import table
 from support.markets import BTC, ETH, MARKET, NEXT_FUNDING, PEPE, SOL, SOURCE, changed, shares
 from support.service import Service, fresh_service
 
@@ -143,18 +142,16 @@ def test_an_alias_is_answered_with_the_symbol_of_the_contract(
 @pytest.mark.parametrize("target", [f"{LIST}.csv", f"{LIST}?format=csv"])
 def test_the_table_has_the_numbers_of_the_list(market: Service, target: str) -> None:
     answer = market.ask(target)
-    rows = list(csv.DictReader(io.StringIO(answer.body.decode(), newline="")))
 
     assert answer.headers["content-type"].startswith("text/csv")
-    for row, each in zip(rows, market.ask(LIST).json()["perpetuals"], strict=True):
-        liquidations = each.pop("liquidations24h")
-        del liquidations["available"]
-        each |= {f"liquidations24h_{name}": value for name, value in liquidations.items()}
-        assert list(row) == [*each, "source", "notice"]
-        for name, value in each.items():
-            assert row[name] == (
-                "" if value is None else value if isinstance(value, str) else str(value)
-            )
+    listed = market.ask(LIST).json()["perpetuals"]
+    for row, perpetual in zip(table(answer.body), listed, strict=True):
+        sums = perpetual.pop("liquidations24h")
+        del sums["available"]
+        perpetual |= {f"liquidations24h_{name}": value for name, value in sums.items()}
+        assert list(row) == [*perpetual, "source", "notice"]
+        told = {name: "" if value is None else str(value) for name, value in perpetual.items()}
+        assert {name: row[name] for name in perpetual} == told
 
 
 def test_a_limit_returns_the_first_entries_of_the_list_and_no_next_page(market: Service) -> None:
@@ -165,21 +162,15 @@ def test_a_limit_returns_the_first_entries_of_the_list_and_no_next_page(market: 
         assert (cut["count"], cut["next"]) == (limit, None)
 
     assert market.ask(f"{LIST}?limit=4") == whole
+    assert gzip.decompress(market.ask(LIST, accept_encoding="gzip").body) == whole.body
 
 
-def test_too_little_coverage_is_named_without_sums(tmp_path: Path) -> None:
-    with fresh_service(tmp_path) as service:
-        service.judge = Judge(service.settings)  # which has watched nothing
-        service.publish(Perpetuals(START, SOURCE, MARKET))
-        found = service.ask(f"{LIST}/BTC").json()["liquidations24h"]
-    assert (found["available"], found["longUsd"], found["watchedPct"]) == (False, None, 0.0)
+def test_too_little_coverage_is_named_without_sums(service: Service) -> None:
+    service.judge = Judge(service.settings)  # which has watched nothing
+    service.publish(Perpetuals(START, SOURCE, MARKET))
+    sums = service.ask(f"{LIST}/BTC").json()["liquidations24h"]
 
-
-def test_a_long_list_is_also_sent_compressed(market: Service) -> None:
-    plain, packed = market.ask(LIST), market.ask(LIST, accept_encoding="gzip")
-
-    assert gzip.decompress(packed.body) == plain.body
-    assert len(packed.body) < len(plain.body) / 2
+    assert (sums["available"], sums["longUsd"], sums["watchedPct"]) == (False, None, 0.0)
 
 
 def test_facts_that_reach_their_limit_disappear_and_a_stale_feed_is_502(tmp_path: Path) -> None:
@@ -195,21 +186,20 @@ def test_facts_that_reach_their_limit_disappear_and_a_stale_feed_is_502(tmp_path
             assert service.ask(target).status == 502
 
 
-def test_changes_compare_with_the_hour_nearest_to_a_day_ago(tmp_path: Path) -> None:
-    with fresh_service(tmp_path) as service:
-        hours = [
-            ReadingRow("hour", "BTCUSDT", BASE_HOUR + n * HOUR, 50.0 + n, 0, 8, 0.0, None)
-            for n in (0, 1)
-        ]
-        remember(service, *hours)
-        seen = []
-        for later in (0, HOUR // 2 - 1, HOUR // 2, 2 * HOUR):
-            service.clock.now = BASE_HOUR + DAY + later
-            publish(service, Perpetuals(service.clock(), SOURCE, (BTC,)))
-            found = service.ask(f"{LIST}/BTC").json()
-            seen.append((found["changes_from"], found["openInterestChange24hPct"]))
+def test_changes_compare_with_the_hour_nearest_to_a_day_ago(service: Service) -> None:
+    hours = [
+        ReadingRow("hour", "BTCUSDT", BASE_HOUR + n * HOUR, 50.0 + n, 0, 8, 0.0, None)
+        for n in (0, 1)
+    ]
+    remember(service, *hours)
+    seen = []
+    for later in (0, HOUR // 2 - 1, HOUR // 2, 2 * HOUR):
+        service.clock.now = BASE_HOUR + DAY + later
+        publish(service, Perpetuals(service.clock(), SOURCE, (BTC,)))
+        body = service.ask(f"{LIST}/BTC").json()
+        seen.append((body["changes_from"], body["openInterestChange24hPct"]))
 
-        published = service.rows("SELECT version FROM snapshots WHERE feed = 'day-ago'")
+    published = service.rows("SELECT version FROM snapshots WHERE feed = 'day-ago'")
     assert [tuple(row) for row in published] == [(4,)]  # the empty one first; not with each reading
-    first, second = (iso_timestamp(each.at) for each in hours)
+    first, second = (iso_timestamp(hour.at) for hour in hours)
     assert seen == [(first, None), (first, None), (second, None), (None, None)]

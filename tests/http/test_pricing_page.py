@@ -11,18 +11,13 @@ from barograph.macro.records import NYFED_NOTICE
 from barograph.site.pricing import sample_stance
 from support.descriptions import shop
 from support.pages import Checked, SiteService
-from support.payments import PAYMENTS, HandFacilitator
 from support.service import Service
+from support.subscribers import ENTITLED_PATHS
 
 WORDS = "Do not pay again automatically"
 
 
-def text_of(service: Service) -> str:
-    return Checked(service.get("/pricing")).text
-
-
-@pytest.mark.contract("tiers.feed-price")
-@pytest.mark.contract("tiers.reserve-price")
+@pytest.mark.contract("tiers.feed-price", "tiers.reserve-price")
 def test_pricing_names_both_tiers_with_their_price(site: SiteService) -> None:
     page = site.ask("/pricing").text
 
@@ -55,43 +50,34 @@ def test_pricing_says_what_is_really_asked_for(tmp_path: Path, given: str, shown
     service.close()
 
 
+@pytest.mark.contract("tiers.billing-period")
 def test_where_payments_are_taken_the_page_tells_how(tmp_path: Path) -> None:
     service = shop(tmp_path)
-
-    text = text_of(service)
+    text = Checked(service.get("/pricing")).text
     service.close()
 
-    assert "https://barograph.example/api/x402/feed" in text
-    assert "25 USD for 30 days" in text
-    assert "0.25 USD per read, by x402" in text
-    assert "PAYMENT-SIGNATURE" in text
-    assert WORDS in text
-    for path in (
-        *("/api/feed/now", "/api/agents/material-change"),
-        *("/api/x402/btc-etf-stance", "/api/x402/rates-desk", "/api/x402/funding-regime"),
+    for words in (
+        *(WORDS, "25 USD for 30 days", "0.25 USD per read, by x402", "PAYMENT-SIGNATURE"),
+        *("https://barograph.example/api/x402/feed", *ENTITLED_PATHS),
     ):
-        assert path in text
+        assert words in text
 
 
-@pytest.mark.contract("tiers.billing-period")
-def test_a_period_has_30_days(tmp_path: Path) -> None:
-    settings: dict[str, Any] = PAYMENTS
-    service = Service(tmp_path, facilitator=HandFacilitator(), **settings)
-
-    text = text_of(service)
-    service.close()
-
-    assert "25 USD for 30 days" in text
-
-
-def test_where_no_payments_are_taken_no_wallet_is_asked_for_one(site: SiteService) -> None:
+def test_without_payments_and_a_contact_nobody_is_told_to_pay_or_to_write(
+    site: SiteService,
+) -> None:
     text = site.look("/pricing").text
 
-    assert "PAYMENT-SIGNATURE" not in text
-    assert "30 days" not in text
-    assert "does not accept x402 payments" in text
-    assert "refused; Reserve is not enough" in text
-    assert WORDS in text
+    for words in ("PAYMENT-SIGNATURE", "30 days", "Contact"):
+        assert words not in text
+    for words in (
+        *(WORDS, "does not accept x402 payments", "refused; Reserve is not enough"),
+        "No sales contact is configured for this instance.",
+        "The operator grants Reserve on request",
+        "It gives access to no endpoint of this API and does not include Feed.",
+        "It is not a probability, and we never score it.",
+    ):
+        assert words in text
 
 
 @pytest.mark.parametrize(
@@ -113,16 +99,6 @@ def test_who_is_to_write_to_the_operator_is_told_where(
     assert f"Contact {shown}." in page.text
     assert contact in page.targets
     assert "security@example.com" not in page.text
-
-
-def test_without_an_address_nobody_is_told_to_write(site: SiteService) -> None:
-    text = site.look("/pricing").text
-
-    assert "No sales contact is configured for this instance." in text
-    assert "Contact" not in text
-    assert "The operator grants Reserve on request" in text
-    assert "It gives access to no endpoint of this API and does not include Feed." in text
-    assert "It is not a probability, and we never score it." in text
 
 
 def test_the_sample_stance_has_the_form_of_a_real_one_and_is_shown_in_full(

@@ -3,12 +3,10 @@
 import asyncio
 from pathlib import Path
 
-from barograph.board.board import publish
 from barograph.board.feeds import Publication
 from barograph.events.records import NewEvent
 from barograph.events.store import append_events
 from barograph.history.witnesses import WITNESSES, WitnessState, WitnessStates
-from barograph.kit.database import Transaction
 from support.clock import START
 from support.history import PublicHistory
 from support.service import ask
@@ -25,12 +23,7 @@ def look(history: PublicHistory, folder: Path, *states: WitnessState) -> str:
     verifiers = [SimulatedWitness(name, ord(name), lambda: START).verifier.text for name in "ab"]
     lines = [f"witness {text[0]} {text} https://{text[0]}.example" for text in verifiers]
     file.write_text("\n".join([*lines, "group both all a b", "quorum both", ""]))
-    record = WitnessStates(states)
-
-    async def work(tx: Transaction) -> None:
-        await publish(tx, [Publication.of(WITNESSES, record)])
-
-    asyncio.run(history.service.database.write(work))
+    history.service.put(Publication.of(WITNESSES, WitnessStates(states)))
     worker = history.service.new_worker(witness_policy=file)
     asyncio.run(worker.board.refresh())
     return ask(worker.app, PAGE).body.decode()
@@ -81,16 +74,13 @@ def test_witnesses_of_an_earlier_policy_are_not_named(
 
 
 def test_the_log_of_events_is_a_block_of_its_own(history: PublicHistory) -> None:
-    async def work(tx: Transaction) -> None:
-        await append_events(tx, [NewEvent("reveal.announced", START, "1", {"after_days": 7})])
-
-    asyncio.run(history.service.database.write(work))
+    event = NewEvent("reveal.announced", START, "1", {"after_days": 7})
+    asyncio.run(history.service.database.write(lambda tx: append_events(tx, [event])))
     page = history.ask(PAGE).body.decode()
     digest = str(history.service.rows("SELECT digest FROM events")[0][0])
 
     assert '<a href="/api/v1/events">1 entry</a>' in page
     assert digest in page
-    address = "https://barograph.example/history/events/checkpoint"
-    assert f'href="{address}"' in page
+    assert 'href="https://barograph.example/history/events/checkpoint"' in page
     assert history.ask("/history/events/checkpoint").body.decode().splitlines()[1] == "1"
     assert history.ask(f"/api/v1/events/{digest}").status == 200

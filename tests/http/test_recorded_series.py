@@ -98,7 +98,10 @@ def points(service: Service, target: str) -> list[dict[str, Any]]:
 
 def test_a_page_names_its_series_and_every_point_its_origin(recorded: Service) -> None:
     page = recorded.ask(f"/api/v1/series/price?symbol=bitcoin&from={GAP}&limit=2").json()
-    assert {name: value for name, value in page.items() if name not in {"points", "next"}} == {
+    assert page.pop("next") is not None
+    gap = {"at": iso_timestamp(GAP), "value": None, "origin": None, "watched": 0.0}
+    hour = {"at": iso_timestamp(GAP + HOUR), "value": (GAP + HOUR) / HOUR}
+    assert page == {
         "as_of": iso_timestamp(START),
         "venue": "bybit",
         "source": "test venue",
@@ -109,31 +112,24 @@ def test_a_page_names_its_series_and_every_point_its_origin(recorded: Service) -
         "key": None,
         "unit": "USDT",
         "interval_seconds": 3600,
+        "points": [gap, hour | {"origin": "measured", "watched": 0.75}],
     }
-    assert list(page)[-2:] == ["points", "next"]
-    gap, measured = page["points"]
-    assert gap == {"at": iso_timestamp(GAP), "value": None, "origin": None, "watched": 0.0}
-    assert measured == {
-        "at": iso_timestamp(GAP + HOUR),
-        "value": (GAP + HOUR) / HOUR,
-        "origin": "measured",
-        "watched": 0.75,
-    }
+    assert list(page)[-1] == "points"
 
 
 def test_following_next_gives_every_hour_since_the_first_record_once(recorded: Service) -> None:
-    target = f"/api/v1/series/funding?from={START - 700 * DAY}&limit=400"
-    found = []
-    for page in pages(recorded, target):
-        found += page["points"]
+    listed = []
+    for page in pages(recorded, f"/api/v1/series/funding?from={START - 700 * DAY}&limit=400"):
+        listed += page["points"]
         # The next hour is recorded while the pages are followed.
         recorded.clock.pass_seconds(3_600)
         late = [hour_row("BTCUSDT", recorded.clock.now // HOUR * HOUR)]
         write(recorded, lambda tx, late=late: record_rows(tx, "bybit", readings=late))
-    hours = [iso_timestamp(at) for at in range(FIRST, START, HOUR)]
-    assert [each["at"] for each in found] == hours
-    assert [each["origin"] for each in found[:101]] == ["backfilled"] * 100 + ["measured"]
-    assert [each["at"] for each in found if each["value"] is None] == [iso_timestamp(GAP)]
+    assert [point["at"] for point in listed] == [
+        iso_timestamp(at) for at in range(FIRST, START, HOUR)
+    ]
+    assert [point["origin"] for point in listed[:101]] == ["backfilled"] * 100 + ["measured"]
+    assert [point["at"] for point in listed if point["value"] is None] == [iso_timestamp(GAP)]
 
 
 def test_days_take_the_reading_at_midnight_and_the_share_that_was_watched(
@@ -158,8 +154,8 @@ def test_a_contract_that_is_not_listed_any_more_keeps_its_history(recorded: Serv
 
 
 def test_liquidations_are_sums_with_the_share_that_was_watched(recorded: Service) -> None:
-    found = points(recorded, f"/api/v1/series/liquidations?from={NOW_HOUR - 3 * HOUR}")
-    assert found[0] == {
+    first, second, *_ = points(recorded, f"/api/v1/series/liquidations?from={NOW_HOUR - 3 * HOUR}")
+    assert first == {
         "at": iso_timestamp(NOW_HOUR - 3 * HOUR),
         "value": 10.0,
         "origin": "measured",
@@ -167,14 +163,12 @@ def test_liquidations_are_sums_with_the_share_that_was_watched(recorded: Service
         "long_usd": 7.5,
         "short_usd": 2.5,
     }
-    assert (found[1]["value"], found[1]["watched"]) == (None, 0.0)
-
-
-def test_liquidations_of_one_contract_are_summed_from_its_events(recorded: Service) -> None:
+    assert (second["value"], second["watched"]) == (None, 0.0)
+    # Of one contract, from its events; the fixture's day was watched.
     target = f"/api/v1/series/liquidations?symbol=pepe&from={NOW_HOUR - 2 * HOUR}&to={NOW_HOUR}"
     _, hour = points(recorded, target)
     assert (hour["value"], hour["long_usd"], hour["short_usd"]) == (50.0, 50.0, 0.0)
-    assert hour["watched"] == 1.0  # the fixture's day was watched
+    assert hour["watched"] == 1.0
 
 
 def test_deleted_liquidations_are_a_gap_not_zero(recorded: Service) -> None:
@@ -251,7 +245,7 @@ def test_a_table_of_many_parts_holds_what_the_pages_hold(recorded: Service) -> N
     assert (part.status, part.body) == (206, answer.body[-9:])
 
 
-def test_a_table_that_cannot_be_completed_never_ends(service: Service) -> None:
+async def test_a_table_that_cannot_be_completed_never_ends(service: Service) -> None:
     sent: list[Any] = []
 
     async def read(at: int, _: int) -> ListPart[int]:
@@ -263,8 +257,8 @@ def test_a_table_that_cannot_be_completed_never_ends(service: Service) -> None:
         sent.append(message)
 
     with pytest.raises(TemporarilyUnavailable):
-        asyncio.run(send_table(listings_of(service), read, send))
-    assert [each.get("more_body") for each in sent] == [None, True, True]
+        await send_table(listings_of(service), read, send)
+    assert [message.get("more_body") for message in sent] == [None, True, True]
 
 
 def listings_of(service: Service) -> Listings:
@@ -281,36 +275,38 @@ async def send_table(listings: Listings, read: Any, send: Any, peer: str = PEER)
     await answer(scope, Queue().get, send)
 
 
-def test_slow_readers_of_one_network_leave_places_for_others(service: Service) -> None:
+async def test_slow_readers_of_one_network_leave_places_for_others(service: Service) -> None:
+    listings, stalled = listings_of(service), Event()
+
     async def read(_: int, __: int) -> ListPart[int]:
         return ListPart(ListHead(START, None, "test venue"), [("x" * SHORT_BYTES,)])
 
-    async def work() -> None:
-        listings, stalled = listings_of(service), Event()
+    def open_one(peer: str) -> "Task[None]":
+        """A table whose reader stalls."""
+        sending = send_table(listings, read, lambda _: stalled.wait(), peer=peer)
+        return asyncio.create_task(sending)
 
-        def open_one(peer: str) -> "Task[None]":
-            """A table whose reader stalls."""
-            sending = send_table(listings, read, lambda _: stalled.wait(), peer=peer)
-            return asyncio.create_task(sending)
-
-        reading: list[Task[None]] = []
-        for peer, places in (
-            *[(f"198.51.100.{n}", MAX_PER_CALLER) for n in range(4)],
-            *[("198.51.7.1", 0), ("203.0.113.1", MAX_PER_CALLER)],
-            *[(f"2001:db8:0:{n}::1", MAX_PER_CALLER) for n in range(4)],
-            *[("2001:db8:0:9::1", 0), ("2001:db8:1::1", MAX_PER_CALLER)],
-        ):
-            reading += [open_one(peer) for _ in range(places)]
-            with pytest.raises(RenderQueueFull):
-                await open_one(peer)
-        stalled.set()
-        await asyncio.gather(*reading)
-
-    asyncio.run(work())
+    reading: list[Task[None]] = []
+    for peer, places in (
+        *[(f"198.51.100.{n}", MAX_PER_CALLER) for n in range(4)],
+        *[("198.51.7.1", 0), ("203.0.113.1", MAX_PER_CALLER)],
+        *[(f"2001:db8:0:{n}::1", MAX_PER_CALLER) for n in range(4)],
+        *[("2001:db8:0:9::1", 0), ("2001:db8:1::1", MAX_PER_CALLER)],
+    ):
+        reading += [open_one(peer) for _ in range(places)]
+        with pytest.raises(RenderQueueFull):
+            await open_one(peer)
+    stalled.set()
+    await asyncio.gather(*reading)
 
 
+@pytest.mark.outcome(
+    "Stored readings are unreadable when a series is downloaded", "503 with `Retry-After`."
+)
 def test_a_series_is_unavailable_without_the_database(recorded: Service) -> None:
     take_away(recorded.settings.database_path)
-    for target in ("series/price", "series/price.csv", "liquidations", "incidents"):
-        answer = recorded.ask(f"/api/v1/{target}")
-        assert (answer.status, answer.headers["retry-after"]) == (503, "5"), target
+    names = ("series/price", "series/price.csv", "series/liquidations", "liquidations", "incidents")
+    for name in names:
+        answer = recorded.ask(f"/api/v1/{name}")
+        assert (answer.status, list(answer.json())) == (503, ["error"]), name
+        assert (answer.headers["retry-after"], answer.headers["cache-control"]) == ("5", "no-store")

@@ -11,6 +11,7 @@ from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
 from support.clock import START
 from support.descriptions import operations
 from support.history import RATES, PublicHistory
+from support.lists import pages
 from support.reveals import announce
 from support.service import FREE_PATHS
 
@@ -34,11 +35,8 @@ def test_versions_are_public_at_their_time_and_not_a_millisecond_before(
     announce(history.service, 7, START + HOUR)
 
     first = START + HOUR + 7 * DAY
-    assert sequences(history, first - 1) == []
-    assert sequences(history, first) == [2]
-    assert sequences(history, first + HOUR - 1) == [2]
-    assert sequences(history, first + HOUR) == [2, 3]
-    assert sequences(history, first + 1000 * DAY) == [2, 3]
+    times = (first - 1, first, first + HOUR - 1, first + HOUR, first + 1000 * DAY)
+    assert [sequences(history, at) for at in times] == [[], [2], [2], [2, 3], [2, 3]]
     body = history.ask(PATH).json()
     assert (body["private"], body["count"], body["after_days"]) == (1, 2, 7)
     assert body["stances"][0]["revealed_at"] == iso_timestamp(first)
@@ -96,13 +94,8 @@ def test_following_next_shows_every_public_version_once(history: PublicHistory) 
     history.record(5)
     history.service.clock.now = START + 2 * DAY
 
-    found: list[int] = []
-    target: str | None = f"{PATH}?limit=2"
-    while target is not None:
-        page = history.ask(target).json()
-        found += [each["sequence"] for each in page["stances"]]
-        target = page["next"] and page["next"].removeprefix("https://barograph.example")
-    assert found == [1, 2, 3, 4, 5]
+    listed = [page["stances"] for page in pages(history.service, f"{PATH}?limit=2")]
+    assert [[each["sequence"] for each in part] for part in listed] == [[1, 2], [3, 4], [5]]
     assert len(history.ask(f"{PATH}?limit=1000").json()["stances"]) == 5
 
 

@@ -13,6 +13,7 @@ from pydantic import SecretStr
 from barograph.identity.provider import NoIdentityProvider
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.dependency_health import DependencyHealth, MonitoredDependency
+from barograph.kit.http import ASGIApp
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import MINUTE
 from barograph.settings import Settings
@@ -62,10 +63,7 @@ class Watch:
         settings = Settings.model_validate(payment_settings(PLACE))
         self.facilitator = HttpFacilitator(settings, clock=clock, transport=transport)
         self.service = Service(
-            folder,
-            identity=self.identity,
-            facilitator=self.facilitator,
-            **payment_settings(PLACE),
+            folder, identity=self.identity, facilitator=self.facilitator, **payment_settings(PLACE)
         )
         self.clock = clock
         self.service.watch_day()
@@ -147,29 +145,17 @@ def test_outage_and_recovery_of_a_dependency_show_without_traffic(watch: Watch, 
     assert '<span class="pill ok">ok</span>' in part(page(watch.service), name)
 
 
-def test_nothing_about_those_outside_leaks(watch: Watch) -> None:
-    watch.outside.is_away = True
-    watch.pass_minute()
-
-    for path in ("/api/status", PAGE):
-        text = watch.service.ask(path).body.decode()
-        for secret in ("secret-host", "id.example", PLACE, API_KEY, "ConnectError"):
-            assert secret not in text
-        assert str(watch.service.settings.data) not in text
-
-
-def test_no_reader_of_the_status_makes_anybody_ask_outside(watch: Watch) -> None:
+def test_no_reader_of_the_status_asks_those_outside_or_learns_about_them(watch: Watch) -> None:
     for path in ("/api/status", PAGE) * 3:
         watch.service.ask(path)
-
     assert watch.outside.asked == []
 
-
-def test_parts_that_are_not_there_are_said_to_be_absent(service: Service) -> None:
-    text = page(service)
-
-    assert "not configured" in part(text, "identity")
-    assert "this instance does not sell Feed by x402" in part(text, "payments")
+    watch.outside.is_away = True
+    watch.pass_minute()
+    secrets = ("secret-host", "id.example", PLACE, API_KEY, "ConnectError")
+    for path in ("/api/status", PAGE):
+        text = watch.service.ask(path).body.decode()
+        assert not [each for each in (*secrets, str(watch.service.settings.data)) if each in text]
 
 
 def test_the_page_shows_what_the_api_says_and_links_to_it(service: Service) -> None:
@@ -184,6 +170,8 @@ def test_the_page_shows_what_the_api_says_and_links_to_it(service: Service) -> N
     assert '<time datetime="2026-11-06T21:20:00.000Z">' in feed
     assert "s old" not in feed
     assert '<p class="quiet">readable</p>' in part(text, "database")
+    assert "not configured" in part(text, "identity")
+    assert "this instance does not sell Feed by x402" in part(text, "payments")
 
 
 def test_before_anything_was_recorded_the_page_says_so_and_shows_no_percentage(
@@ -194,9 +182,9 @@ def test_before_anything_was_recorded_the_page_says_so_and_shows_no_percentage(
     used = text.count("<li id=") - text.count('"pill not_configured">not configured<')
     assert text.count("nothing recorded</p>") == used == 14
     assert "No check has been recorded yet." in text
-    assert "No incident" not in text
     assert INCIDENT_RULE in text
-    assert "ok for 100 %" not in text
+    for words in ("No incident", "ok for 100 %"):
+        assert words not in text
 
 
 def test_recorded_minutes_become_strips_with_a_text_for_each_cell(service: Service) -> None:
@@ -235,6 +223,8 @@ def test_a_failure_of_one_look_is_no_incident_and_the_page_says_why_there_is_non
     service.clock.pass_seconds(31)  # past the bound of the feed
     service.refresh()
     recorded(service, 1)
+    assert "No incident in the 1 minute recorded so far. " in page(service)  # it may still last
+    service.clock.pass_seconds(60)
     service.watch_day()
     service.publish(reading(service.clock()), shares(service.clock()))
     recorded(service, 0)
@@ -244,14 +234,6 @@ def test_a_failure_of_one_look_is_no_incident_and_the_page_says_why_there_is_non
     no_incident = "No incident in the 2 minutes recorded so far. Each failure in the strips ended"
     assert no_incident in text
     assert INCIDENT_RULE in text
-
-
-def test_of_a_failure_that_lasts_the_page_does_not_say_that_it_is_over(service: Service) -> None:
-    service.clock.pass_seconds(31)
-    service.refresh()
-    recorded(service, 1)
-
-    assert "No incident in the 1 minute recorded so far. " in page(service)
 
 
 def test_the_page_is_kept_for_moments_and_the_record_for_a_minute(service: Service) -> None:
@@ -288,8 +270,7 @@ def test_status_page_without_its_database_shows_live_checks_and_what_is_missing(
     assert answer.status == 200
     assert '<div id="overall" data-part class="banner down">' in text
     assert "The recorded checks are temporarily unavailable" in text
-    assert "<rect " not in text
-    assert "secret" not in text
+    assert not re.search("<rect |secret", text)
 
 
 def test_the_record_is_read_again_soon_after_the_database_is_back(service: Service) -> None:
@@ -302,30 +283,17 @@ def test_the_record_is_read_again_soon_after_the_database_is_back(service: Servi
     assert "temporarily unavailable" not in page(service)
 
 
-def test_queries_are_ignored_and_fill_no_memory(service: Service) -> None:
-    page(service)
-    kept = len(service.board.hot)
-
-    assert service.ask(f"{PAGE}?x=1").status == 200
-    assert len(service.board.hot) == kept
-
-
-def in_its_life(app: Any, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
+async def in_its_life(app: ASGIApp, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
     """Do something while the application runs with its background tasks."""
-
-    async def run() -> None:
-        received: asyncio.Queue[dict[str, str]] = asyncio.Queue()
-        sent: asyncio.Queue[dict[str, str]] = asyncio.Queue()
-        scope = {"type": "lifespan", "asgi": {"version": "3.0"}}
-        running = asyncio.create_task(app(scope, received.get, sent.put))
-        await received.put({"type": "lifespan.startup"})
-        assert (await sent.get())["type"] == "lifespan.startup.complete"
-        await work()
-        await received.put({"type": "lifespan.shutdown"})
-        assert (await sent.get())["type"] == "lifespan.shutdown.complete"
-        await running
-
-    asyncio.run(run())
+    received: asyncio.Queue[dict[str, str]] = asyncio.Queue()
+    sent: asyncio.Queue[Any] = asyncio.Queue()
+    running = asyncio.ensure_future(app({"type": "lifespan"}, received.get, sent.put))
+    await received.put({"type": "lifespan.startup"})
+    assert (await sent.get())["type"] == "lifespan.startup.complete"
+    await work()
+    await received.put({"type": "lifespan.shutdown"})
+    assert (await sent.get())["type"] == "lifespan.shutdown.complete"
+    await running
 
 
 class ProbedIdentity(NoIdentityProvider):
@@ -350,7 +318,7 @@ def test_a_worker_that_starts_asks_those_outside_by_itself(tmp_path: Path) -> No
         await identity.probed.wait()
         answers.append(await asked(service.app, "/api/status"))
 
-    in_its_life(service.app, work)
+    asyncio.run(in_its_life(service.app, work))
 
     checks = {each["name"]: each["detail"] for each in answers[0].json()["checks"]}
     assert checks["identity"] == "answered at 2026-11-06T21:20:00.000Z"

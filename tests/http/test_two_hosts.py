@@ -95,15 +95,14 @@ def test_a_proof_is_charged_once_whichever_host_it_is_shown_to(tmp_path: Path) -
     service.close()
 
 
-def test_both_hosts_sign_the_same_checkpoint_while_the_record_grows(
-    history: PublicHistory,
-) -> None:
+def test_both_hosts_sign_the_same_checkpoint_while_the_record_grows(history: PublicHistory) -> None:
     one, other = two_hosts(history.service)
     for size in (1, 2, 3):
         history.record(size)
         ahead, behind = (one, other) if size % 2 else (other, one)
-        notes = [ask(each, "/api/history/checkpoint").body for each in (ahead, behind, ahead)]
-        assert len(set(notes)) == 1
+        notes = [ask(host, "/api/history/checkpoint") for host in (ahead, behind, ahead)]
+        assert len({note.body for note in notes}) == 1
+        assert notes[0].json()["size"] == size
 
 
 @pytest.mark.parametrize("versions", ["lower", "the same"])

@@ -34,8 +34,7 @@ HL_BTC = Perpetual(
 HL_PEPE = changed(HL_BTC, contract="kPEPE", base="kPEPE", coin="PEPE", multiplier=1000)
 KAVA = changed(HL_BTC, contract="KAVA", base="KAVA")
 BINANCE_BTC = Perpetual(
-    *("BTCUSDT", "BTC", 67_020.0, 0.01, 8, NEXT_FUNDING, 9e9),
-    open_interest_at=START - 3 * MINUTE,
+    *("BTCUSDT", "BTC", 67_020.0, 0.01, 8, NEXT_FUNDING, 9e9), open_interest_at=START - 3 * MINUTE
 )
 
 
@@ -49,10 +48,8 @@ def venues(tmp_path: Path) -> Iterator[Service]:
         binance.watched(START - DAY, START)
         binance.liquidated([Liquidation(START - MINUTE, "BTCUSDT", "long", 2.0, 100.0)])
         store(service, service.judge.conclude(hyperliquid(START), START))
-        store(
-            service,
-            service.judge.conclude(Perpetuals(START, "b", (BINANCE_BTC,), venue="binance"), START),
-        )
+        reading = Perpetuals(START, "b", (BINANCE_BTC,), venue="binance")
+        store(service, service.judge.conclude(reading, START))
         yield service
 
 
@@ -77,9 +74,10 @@ def write_past(service: Service) -> None:
     asyncio.run(service.database.write(work))
 
 
-def store(service: Service, conclusion: Conclusion) -> None:
-    asyncio.run(write_conclusions(service.database, service.lease, [conclusion]))
-    service.judge.written(conclusion)
+def store(service: Service, *conclusions: Conclusion) -> None:
+    for conclusion in conclusions:
+        asyncio.run(write_conclusions(service.database, service.lease, [conclusion]))
+        service.judge.written(conclusion)
     service.refresh()
 
 
@@ -114,23 +112,21 @@ def test_each_venue_is_read_with_its_own_names_prices_and_times(venues: Service)
     assert venues.ask(LIST).json() == venues.ask(f"{LIST}?venue=bybit").json()
 
 
+CHOOSE = "choose one of bybit, hyperliquid, binance"
+NO_LIQUIDATIONS = "hyperliquid publishes no liquidations; choose one of bybit, binance"
+
+
 @pytest.mark.parametrize(
     ("target", "status", "told"),
     [
         (f"{LIST}/pepe?venue=hyperliquid", 200, '"contract":"kPEPE"'),
         (f"{LIST}/AVA?venue=hyperliquid", 404, "unknown symbol"),  # KAVA is another coin
-        (f"{LIST}?venue=okx", 404, "choose one of bybit, hyperliquid, binance"),
-        ("/api/v1/series/price?venue=okx", 404, "choose one of bybit, hyperliquid, binance"),
-        ("/api/v1/events?venue=okx", 404, "choose one of bybit, hyperliquid, binance"),
-        *(
-            (target, 404, "hyperliquid publishes no liquidations; choose one of bybit, binance")
-            for target in (
-                "/api/v1/liquidations?venue=hyperliquid",
-                "/api/v1/series/liquidations?venue=hyperliquid",
-                "/data/liquidations/hyperliquid/manifest.json",
-                "/data/liquidations/hyperliquid/2026-11-01.csv.gz",
-            )
-        ),
+        *((f"{path}?venue=okx", 404, CHOOSE) for path in (LIST, "/api/v1/series/price")),
+        ("/api/v1/events?venue=okx", 404, CHOOSE),
+        ("/api/v1/liquidations?venue=hyperliquid", 404, NO_LIQUIDATIONS),
+        ("/api/v1/series/liquidations?venue=hyperliquid", 404, NO_LIQUIDATIONS),
+        ("/data/liquidations/hyperliquid/manifest.json", 404, NO_LIQUIDATIONS),
+        ("/data/liquidations/hyperliquid/2026-11-01.csv.gz", 404, NO_LIQUIDATIONS),
         ("/data/liquidations/okx/manifest.json", 404, "choose one of bybit, binance"),
         ("/api/v1/series/signals?venue=hyperliquid", 404, "leave venue out"),
     ],
@@ -209,19 +205,17 @@ def test_pages_name_the_venue_in_use_and_what_it_does_not_have(venues: Service) 
     assert UNAVAILABLE not in "".join(before.values())
 
     refuse(venues)
-    home, table, market = (venues.ask(path).body.decode() for path in before)
-    assert "Mark price (USD)" in home
-    assert home.count(UNAVAILABLE) == 3
+    home, market_list, market = (venues.ask(path).body.decode() for path in before)
+    assert (home.count("Mark price (USD)") > 0, home.count(UNAVAILABLE)) == (True, 3)
     assert "Liquidations at Bybit" in home
-    assert "Mark price (USD)" in table
-    assert f"Long accounts are {UNAVAILABLE}" in table
-    assert "Mark price" in market
-    assert UNAVAILABLE in market
-    assert "BTC mark price" in market
-    for page in (home, table, market):
+    assert "Mark price (USD)" in market_list
+    assert f"Long accounts are {UNAVAILABLE}" in market_list
+    for words in ("Mark price", UNAVAILABLE, "BTC mark price"):
+        assert words in market
+    for page in (home, market_list, market):
         assert "USDT" not in page.replace(HL_SOURCE, "")
         assert "test venue" not in page.partition("<footer")[0]
     download = venues.ask(venues.ask("/data/BTC/price.json").headers["location"]).json()
     assert (download["source"], download["unit"]) == (HL_SOURCE, "USD")
-    assert venues.ask(f"{LIST}?venue=bybit").json()["venue"] == "bybit"
-    assert venues.ask(LIST).json()["venue"] == "hyperliquid"
+    named = [venues.ask(target).json()["venue"] for target in (f"{LIST}?venue=bybit", LIST)]
+    assert named == ["bybit", "hyperliquid"]
