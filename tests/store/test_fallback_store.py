@@ -61,27 +61,21 @@ def locked(path: Path) -> Iterator[None]:
         other.close()
 
 
-def test_event_loop_keeps_turning_while_a_peer_holds_the_lock(path: Path, clock: HandClock) -> None:
-    worker = Worker(path, clock, tries=10_000)
-    worker.count()
-    peer = apsw.Connection(str(path))
-    peer.execute("BEGIN IMMEDIATE")
-
-    async def release_after_some_turns() -> None:
+async def test_event_loop_keeps_turning_while_a_peer_holds_the_lock(
+    path: Path, clock: HandClock
+) -> None:
+    store = Worker(path, clock, tries=10_000).store
+    await store.count(SMALL, "a")
+    with locked(path):
+        spending = asyncio.create_task(store.count(SMALL, "a"))
         for _ in range(20):
             await asyncio.sleep(0)
-        peer.close()
 
-    async def meanwhile() -> Usage:
-        spending = asyncio.create_task(worker.store.count(SMALL, "a"))
-        await release_after_some_turns()
-        return await spending
-
-    assert asyncio.run(meanwhile()).remaining == 3
-    assert worker.store.failing_since is None
+    assert (await spending).remaining == 3
+    assert store.failing_since is None
 
 
-def test_requests_of_one_worker_wait_for_a_locked_file_together(path: Path) -> None:
+async def test_requests_of_one_worker_wait_for_a_locked_file_together(path: Path) -> None:
     read: list[int] = []
 
     def clock() -> int:  # read at each try
@@ -89,15 +83,13 @@ def test_requests_of_one_worker_wait_for_a_locked_file_together(path: Path) -> N
         return 0
 
     store = SQLiteStore(path, clock, b"secret", tries=5)
+    await store.count(SMALL, "a")
+    read.clear()
+    with locked(path):
+        asked = [store.count(SMALL, "a") for _ in range(100)]
+        ends = await asyncio.gather(*asked, return_exceptions=True)
 
-    async def spend_all() -> list[object]:
-        await store.count(SMALL, "a")
-        read.clear()
-        with locked(path):
-            asked = [store.count(SMALL, "a") for _ in range(100)]
-            return await asyncio.gather(*asked, return_exceptions=True)
-
-    assert {type(each) for each in asyncio.run(spend_all())} == {LimitsUnavailable}
+    assert {type(end) for end in ends} == {LimitsUnavailable}
     assert len(read) == 5
 
 
@@ -161,32 +153,12 @@ def test_missing_rows_only_lose_counts(path: Path, clock: HandClock, lost: str) 
     assert_counted_together(first, second, "a")
 
 
-def _delete(path: Path) -> None:
-    path.unlink()
+def delete_all(path: Path) -> None:
+    for file in path.parent.glob("limits.sqlite3*"):
+        file.unlink()
 
 
-def _delete_all(path: Path) -> None:
-    for each in path.parent.glob("limits.sqlite3*"):
-        each.unlink()
-
-
-def _delete_log(path: Path) -> None:
-    Path(f"{path}-wal").unlink()
-
-
-def _empty(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-def _cut(path: Path) -> None:
-    os.truncate(path, path.stat().st_size // 2)
-
-
-def _garble(path: Path) -> None:
-    path.write_bytes(b"garbage!" * 4_096)
-
-
-def _replace(path: Path) -> None:
+def replace(path: Path) -> None:
     other = path.with_name("other")
     connection = apsw.Connection(str(other))
     connection.execute("CREATE TABLE state (weather TEXT)")
@@ -194,14 +166,14 @@ def _replace(path: Path) -> None:
     other.rename(path)
 
 
-FAULTS = {
-    "deleted": _delete,
-    "deleted with its log": _delete_all,
-    "robbed of its log": _delete_log,
-    "emptied": _empty,
-    "cut in half": _cut,
-    "overwritten with garbage": _garble,
-    "replaced by another database": _replace,
+FAULTS: dict[str, Callable[[Path], object]] = {
+    "deleted": Path.unlink,
+    "deleted with its log": delete_all,
+    "robbed of its log": lambda path: Path(f"{path}-wal").unlink(),
+    "emptied": lambda path: path.write_bytes(b""),
+    "cut in half": lambda path: os.truncate(path, path.stat().st_size // 2),
+    "overwritten with garbage": lambda path: path.write_bytes(b"garbage!" * 4_096),
+    "replaced by another database": replace,
 }
 
 
@@ -212,7 +184,7 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
 @pytest.mark.parametrize("is_checkpointed", [False, True])
 def test_workers_share_a_new_file_after_the_old_one_is_lost(
-    path: Path, clock: HandClock, fault: Callable[[Path], None], is_checkpointed: bool
+    path: Path, clock: HandClock, fault: Callable[[Path], object], is_checkpointed: bool
 ) -> None:
     first, second = Worker(path, clock), Worker(path, clock)
     for number in range(50):
@@ -243,20 +215,17 @@ def test_file_that_is_no_database_is_replaced_at_the_start(
     assert_counted_together(Worker(path, clock), Worker(path, clock), "a")
 
 
-def test_file_that_is_full_is_replaced(path: Path, clock: HandClock) -> None:
+async def test_file_that_is_full_is_replaced(path: Path, clock: HandClock) -> None:
     store = SQLiteStore(path, clock, b"secret")
-    asyncio.run(store.count(SMALL, "a"))
+    await store.count(SMALL, "a")
     assert store._cursor is not None
     pragma = store._cursor.connection.pragma
     assert pragma("max_page_count") * pragma("page_size") == MAX_MEGABYTES * 1024 * 1024
     pragma("max_page_count", pragma("page_count"))
+    for number in range(1_000):
+        await store.count(SMALL, f"new-{number}")
 
-    async def fill() -> None:
-        for number in range(1_000):
-            await store.count(SMALL, f"new-{number}")
-
-    asyncio.run(fill())
-    assert asyncio.run(store.count(SMALL, "a")).remaining == 4
+    assert (await store.count(SMALL, "a")).remaining == 4
 
 
 @contextmanager
@@ -348,41 +317,33 @@ class BrokenStore:
         await self._mended.close()
 
 
-def test_only_one_request_a_second_waits_for_a_store_that_fails(clock: HandClock) -> None:
+async def test_only_one_request_a_second_waits_for_a_store_that_fails(clock: HandClock) -> None:
     shared = BrokenStore(clock)
     store = FallbackStore(shared, MemoryStore(clock), clock)
-
-    def ask(times: int) -> int:
-        for _ in range(times):
-            asyncio.run(store.count(SMALL, "a"))
-        return shared.asked
-
-    assert ask(10) == 1
-    clock.now += RETRY - 1
-    assert ask(10) == 1
-    clock.now += 1
-    assert ask(10) == 2
-    clock.now -= HOUR
-    assert ask(10) == 3
-    shared.is_broken = False
-    clock.now += RETRY
-    assert ask(10) == 13
+    for passed, is_broken, asked in (
+        (0, True, 1),
+        (RETRY - 1, True, 1),
+        (1, True, 2),
+        (-HOUR, True, 3),
+        (RETRY, False, 13),
+    ):
+        clock.now += passed
+        shared.is_broken = is_broken
+        for _ in range(10):
+            await store.count(SMALL, "a")
+        assert shared.asked == asked
     assert store.failing_since is None
 
 
-def test_requests_that_arrive_during_a_retry_do_not_wait_for_it(clock: HandClock) -> None:
+async def test_requests_that_arrive_during_a_retry_do_not_wait_for_it(clock: HandClock) -> None:
     shared = BrokenStore(clock)
     store = FallbackStore(shared, MemoryStore(clock), clock)
-
-    async def work() -> None:
-        await store.count(SMALL, "a")
-        clock.now += RETRY
-        shared.hangs = asyncio.Event()
-        trying = asyncio.create_task(store.count(SMALL, "a"))
-        await asyncio.sleep(0)
-        assert [(await store.count(SMALL, "a")).remaining for _ in range(3)] == [3, 2, 1]
-        shared.hangs.set()
-        assert (await trying).remaining == 0
-
-    asyncio.run(work())
+    await store.count(SMALL, "a")
+    clock.now += RETRY
+    shared.hangs = asyncio.Event()
+    trying = asyncio.create_task(store.count(SMALL, "a"))
+    await asyncio.sleep(0)
+    assert [(await store.count(SMALL, "a")).remaining for _ in range(3)] == [3, 2, 1]
+    shared.hangs.set()
+    assert (await trying).remaining == 0
     assert shared.asked == 2

@@ -2,10 +2,8 @@
 
 import asyncio
 import re
-import subprocess
-import sys
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import closing
 
 import pytest
 import uvloop
@@ -14,6 +12,7 @@ from barograph.kit.timestamps import SECOND
 from barograph.limits.rate_limits import ANONYMOUS, PERSONAL, LimitsUnavailable, RateLimit, Usage
 from barograph.limits.stores import RETRY, FallbackStore, MemoryStore
 from barograph.limits.valkey_store import CLOCK_KEY, ValkeyStore
+from support.backends import run_together, start_python
 from support.clock import HandClock
 from support.valkey import Valkey, running_valkey
 
@@ -97,23 +96,8 @@ class Host:
 
 def spans_of_hosts(*arguments: object) -> list[tuple[int, int]]:
     """Let hosts loose at the same moment; when each accepted request began and ended."""
-    with ExitStack() as stack:
-        command = [sys.executable, "-c", HOST, *map(str, arguments)]
-        hosts = [
-            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-            for _ in range(HOSTS)
-        ]
-        for each in hosts:
-            stack.callback(each.kill)
-            assert each.stdout is not None
-            assert each.stdout.readline() == "ready\n"
-        for each in hosts:
-            assert each.stdin is not None
-            each.stdin.write("\n")
-            each.stdin.flush()
-        printed = " ".join(each.communicate(timeout=60)[0] for each in hosts)
-        assert [each.returncode for each in hosts] == [0] * HOSTS
-    pairs = (span.split(",") for span in printed.split())
+    printed = run_together(start_python(HOST, *arguments) for _ in range(HOSTS))
+    pairs = (span.split(",") for text in printed for span in text.split())
     return [(int(began), int(ended)) for began, ended in pairs]
 
 
@@ -196,15 +180,12 @@ def test_refused_writes_leave_each_worker_limiting_by_itself(valkey: Valkey) -> 
     Host(valkey).run(work)
 
 
-def test_failure_names_neither_the_server_nor_its_password(valkey: Valkey) -> None:
-    async def work() -> None:
-        store = ValkeyStore(valkey.url.replace("//", "//user:hunter2@"), b"secret")
-        with pytest.raises(LimitsUnavailable) as failure:
-            await store.count(ANONYMOUS, "a")
-        assert re.fullmatch(r"Valkey fails \(\w+\)", str(failure.value))
-        await store.close()
-
-    asyncio.run(work())
+async def test_failure_names_neither_the_server_nor_its_password(valkey: Valkey) -> None:
+    store = ValkeyStore(valkey.url.replace("//", "//user:hunter2@"), b"secret")
+    with pytest.raises(LimitsUnavailable) as failure:
+        await store.count(ANONYMOUS, "a")
+    assert re.fullmatch(r"Valkey fails \(\w+\)", str(failure.value))
+    await store.close()
 
 
 @pytest.mark.thorough

@@ -15,7 +15,7 @@ from barograph.collector.jobs.deliveries import (
 )
 from barograph.errors import LeaseLost, UpstreamError
 from barograph.events.query import EventFilter
-from barograph.events.records import NewEvent
+from barograph.events.records import EventType, NewEvent
 from barograph.events.store import append_events
 from barograph.keys.api_keys import ApiKeys
 from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction
@@ -34,7 +34,7 @@ from barograph.webhooks.store import (
     log_delivery,
     save_webhook,
 )
-from support.clock import HandClock
+from support.steps import Steps
 
 URL = "https://hooks.example/in?token=private"
 ALL = EventFilter()
@@ -79,12 +79,12 @@ class Endpoint:
         return [each["id"] for each in data if isinstance(each, dict)]
 
 
-class Office:
+class Office(Steps):
     """The tables, the leader that sends, and an endpoint."""
 
     def __init__(self, database: Database, runner: asyncio.Runner) -> None:
-        self.clock, self.endpoint, self.database = HandClock(), Endpoint(), database
-        self.run = runner.run
+        super().__init__(database, runner)
+        self.endpoint = Endpoint()
         self.deliveries = Deliveries(database, self.endpoint.post, self.clock, load_keys)
         self.keys = ApiKeys(database, b"p" * 32, self.clock)
         self.key = self.run(self.keys.create("Name+tag@example.com"))
@@ -94,9 +94,7 @@ class Office:
     def add(
         self, wanted: EventFilter = ALL, url: str = URL, mailbox: str = "name@example.com"
     ) -> Webhook:
-        return self.run(
-            self.database.write(lambda tx: add_webhook(tx, mailbox, url, wanted, self.clock()))
-        )
+        return self.write(lambda tx: add_webhook(tx, mailbox, url, wanted, self.clock()))
 
     def active(self, wanted: EventFilter = ALL) -> Webhook:
         new = self.add(wanted)
@@ -104,19 +102,19 @@ class Office:
         assert self.shown(new).state == "active"
         return self.shown(new)
 
-    def happen(self, *symbols: str, kind: str = "contract.listed") -> None:
-        events = [NewEvent(kind, self.clock(), each, {"symbol": each}) for each in symbols]  # type: ignore[arg-type]
-        self.run(self.database.write(lambda tx: append_events(tx, events)))
+    def happen(self, *symbols: str, kind: EventType = "contract.listed") -> None:
+        events = [NewEvent(kind, self.clock(), each, {"symbol": each}) for each in symbols]
+        self.write(lambda tx: append_events(tx, events))
 
     def turn(self) -> None:
-        for each in self.run(due_webhooks(self.database, self.clock(), 100)):
-            self.run(self.deliveries.take_turn(each, self.lease))
+        for webhook in self.run(due_webhooks(self.database, self.clock(), 100)):
+            self.run(self.deliveries.take_turn(webhook, self.lease))
 
     def shown(self, webhook: Webhook) -> Webhook:
         return self.run(find_webhook(self.database, webhook.id))
 
     def mails(self) -> list[Row]:
-        return self.run(self.database.fetch("SELECT recipient, body FROM outbox"))
+        return self.fetch("SELECT recipient, body FROM outbox")
 
     def fail(self, webhook: Webhook) -> list[int]:
         """Try again at every due time until the endpoint is given up; returns the pauses."""
@@ -324,7 +322,7 @@ def test_hanging_endpoints_leave_room_for_one_that_works(
         office.run(office.keys.create(mailbox))
     slow = [office.add(url="https://slow.example/", mailbox=each) for each in mailboxes * 5]
 
-    office.run(office.database.write(lambda tx: attempted(tx, slow, how)))
+    office.write(lambda tx: attempted(tx, slow, how))
     rounds = iter([True])
 
     async def sleep(_: float) -> None:
