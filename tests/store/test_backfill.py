@@ -134,15 +134,10 @@ def test_a_backfilled_hour_says_only_what_was_known_at_that_hour(record: Record)
     settled = at // SETTLED_EVERY * SETTLED_EVERY
     figures = (price, rate_at(settled), 8.0, coins * price, 50 + hour_number(at), coins)
     assert row == ("bybit", "hour", "ETHUSDT", at, *figures, "backfilled")
-
-
-def test_the_majors_get_ninety_settlements_which_are_marked(record: Record) -> None:
-    record.fill(ScriptedHistory())
-
     for contract, least in (("BTCUSDT", 90), ("SOLUSDT", 90), ("1000PEPEUSDT", 0)):
         reports = record.reports(contract)
         assert least <= len(reports) <= least + 4
-        assert {each.origin for each in reports} <= {"backfilled"}
+        assert {report.origin for report in reports} <= {"backfilled"}
 
 
 def test_hours_lost_in_a_gap_are_filled_and_measured_ones_stay(record: Record) -> None:

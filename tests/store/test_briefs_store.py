@@ -1,14 +1,12 @@
 """Briefs in the database and on the board: once, newest first, and never out of date unsaid."""
 
 import asyncio
-import json
 from hashlib import sha256
 from typing import Any
 
 import pytest
 
-from barograph.board.board import Board
-from barograph.briefs.endpoints import MAX_AGE, BriefsReader
+from barograph.board.board import latest_snapshot
 from barograph.briefs.records import Brief, BriefText, Written
 from barograph.briefs.store import (
     BRIEFS,
@@ -19,17 +17,10 @@ from barograph.briefs.store import (
     record_briefs,
     written_by_key,
 )
-from barograph.errors import RecordUnavailable
 from barograph.kit.database import ConstraintViolated, Database
-from barograph.kit.documents import Document
-from barograph.settings import Settings
 from support.clock import START
 from support.evidence import Month
 from support.steps import Steps
-
-SETTINGS = Settings.model_validate(
-    {"base_url": "https://barograph.example", "exchange_source": "test venue"}
-)
 
 
 def brief(slug: str = "a", at: int = START, **fields: Any) -> Brief:
@@ -53,12 +44,7 @@ def brief(slug: str = "a", at: int = START, **fields: Any) -> Brief:
 
 
 class Archive(Steps):
-    """The verbs of the store, each in a transaction of its own, and a reader over a board."""
-
-    def __init__(self, database: Database, runner: asyncio.Runner) -> None:
-        super().__init__(database, runner)
-        self.board = Board(database, [BRIEFS], clock=self.clock, render=lambda _board, _now: {})
-        self.reader = BriefsReader(SETTINGS)
+    """The verbs of the store, each in a transaction of its own."""
 
     def record(self, *briefs: Brief) -> None:
         self.write(lambda tx: record_briefs(tx, briefs))
@@ -72,20 +58,10 @@ class Archive(Steps):
     def earlier(self) -> list[BriefText]:
         return self.read(lambda tx: earlier_texts(tx, "a"))
 
-    def refresh(self) -> None:
-        self.run(self.board.refresh())
-
-    def document(self) -> Document:
-        return self.reader.document(self.board, 15, self.clock())
-
 
 @pytest.fixture
 def archive(database: Database, runner: asyncio.Runner) -> Archive:
     return Archive(database, runner)
-
-
-def slugs(briefs: list[Brief]) -> list[str]:
-    return [each.slug for each in briefs]
 
 
 def test_a_brief_comes_back_as_it_was_first_published(archive: Archive) -> None:
@@ -97,27 +73,17 @@ def test_a_brief_comes_back_as_it_was_first_published(archive: Archive) -> None:
     assert [archive.by_slug(slug) for slug in ("a", "A", "")] == [brief(), None, None]
 
 
-def test_the_newest_come_first_and_those_of_one_instant_by_their_address(
-    archive: Archive,
-) -> None:
-    archive.record(brief("z"), brief("m", START + 1), brief("a"), brief("k", START - 1))
-
-    assert slugs(archive.newest()) == ["m", "a", "z", "k"]
-    assert slugs(archive.newest(2)) == ["m", "a"]
-
-
 def test_the_snapshot_holds_the_newest_50_whoever_wrote_them_and_when(archive: Archive) -> None:
     archive.record()
     assert archive.fetch("SELECT count(*) FROM snapshots") == [(0,)]
     archive.record(*(brief(f"{number:03d}", START + number) for number in range(NEWEST + 5)))
     archive.record(brief("late", START + 7, rule="operator"))
-    archive.refresh()
 
-    listed = archive.board.latest(BRIEFS)
+    listed = archive.run(latest_snapshot(archive.database, BRIEFS))
     assert listed is not None
     shown = [each.slug for each in listed.briefs]
     assert (len(shown), shown[-3:]) == (NEWEST, ["007", "late", "006"])
-    assert shown == slugs(archive.newest(NEWEST))
+    assert shown == [each.slug for each in archive.newest(NEWEST)]
 
 
 def update(version: int, **fields: Any) -> Brief:
@@ -180,24 +146,3 @@ def test_the_digest_of_every_stored_brief_can_be_computed_anew(archive: Archive)
 
     assert len(stored) == len(written) > 50
     assert all(sha256(inputs.encode()).hexdigest() == digest for inputs, digest in stored)
-
-
-@pytest.mark.contract("briefs.500", "errors.500")
-@pytest.mark.parametrize(
-    ("passed", "is_shown"),
-    [(0, True), (MAX_AGE - 1, True), (MAX_AGE, False), (-MAX_AGE, True), (-MAX_AGE - 1, False)],
-)
-def test_briefs_are_shown_exactly_until_the_last_look_at_the_database_reaches_its_bound(
-    archive: Archive, passed: int, is_shown: bool
-) -> None:
-    archive.record(brief())
-    archive.refresh()
-    archive.clock.now += passed
-
-    if is_shown:
-        assert archive.document().until == START + MAX_AGE
-    else:
-        with pytest.raises(RecordUnavailable):
-            archive.document()
-        archive.refresh()
-        assert json.loads(archive.document().body)["count"] == 1

@@ -4,12 +4,8 @@ import asyncio
 
 import pytest
 
-from barograph.collector.judge import Conclusion, Judge, write_conclusions
-from barograph.errors import LeaseLost, Unreachable
 from barograph.kit.database import ConstraintViolated, Database
-from barograph.kit.lease import Lease
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.records import Liquidation, Origin
 from barograph.markets.regime import RegimeChange
 from barograph.markets.store import (
@@ -21,13 +17,9 @@ from barograph.markets.store import (
     recent_watched,
     record_rows,
 )
-from barograph.markets.view import LIQUIDATIONS
-from barograph.settings import Settings
 from support.clock import START
-from support.markets import reading, shares
 from support.steps import Steps
 
-SETTINGS = Settings.model_validate({})
 LONG = Liquidation(START - 1_000, "BTCUSDT", "long", 2.0, 50_000.0)
 
 
@@ -65,15 +57,6 @@ class Record(Steps):
 @pytest.fixture
 def record(database: Database, runner: asyncio.Runner) -> Record:
     return Record(database, runner)
-
-
-def published_totals(conclusion: Conclusion) -> LiquidationTotals:
-    payload = next(
-        each.payload for each in conclusion.market.publications if each.feed == LIQUIDATIONS.name
-    )
-    totals = LIQUIDATIONS.decode(payload)
-    assert totals is not None
-    return totals
 
 
 def test_the_first_reading_of_a_minute_stays_whoever_comes_later(record: Record) -> None:
@@ -190,75 +173,3 @@ def test_a_clean_up_drops_a_bounded_number_of_rows_and_the_next_goes_on(record: 
     for left in (501, 1, 1):
         record.forget()
         assert (record.count("readings"), record.count("liquidations")) == (left, left)
-
-
-class Office:
-    """A judge and the lease under which its conclusions are stored."""
-
-    def __init__(self, record: Record) -> None:
-        self._record = record
-        self.judge = Judge(SETTINGS)
-        self.venue = self.judge.of("bybit")
-        self.lease = Lease(record.database, "desk", "test", clock=record.clock, milliseconds=15_000)
-        self.leads = record.run(self.lease.acquire())
-
-    def load(self) -> None:
-        self._record.run(self.judge.load(self._record.database, self._record.clock()))
-        self.venue = self.judge.of("bybit")
-
-    def store(self) -> None:
-        conclusion = self.judge.conclude(reading(self._record.clock()))
-        self._record.run(write_conclusions(self._record.database, self.lease, [conclusion]))
-        self.judge.written(conclusion)
-
-
-def test_a_conclusion_is_recorded_and_published_together(record: Record) -> None:
-    office = Office(record)
-    office.venue.liquidated([LONG])
-    office.venue.watched(START - MINUTE, START)
-
-    office.store()
-
-    assert record.count("readings", "resolution = 'minute'") == 3
-    assert record.count("readings", "resolution = 'hour'") == 4
-    for table in ("liquidations", "watched_spans", "regime_changes"):
-        assert record.count(table) == 1
-    assert record.count("snapshots", "version = 1") == 10
-
-
-def test_a_conclusion_of_who_lost_the_lease_leaves_no_trace(record: Record) -> None:
-    old = Office(record)
-    record.clock.pass_seconds(15)
-    assert Office(record).leads
-    old.venue.liquidated([LONG])
-
-    with pytest.raises(LeaseLost):
-        old.store()
-    for table in ("readings", "liquidations", "regime_changes", "snapshots"):
-        assert record.count(table) == 0
-
-
-def test_a_desk_that_takes_over_continues_the_earlier_record(record: Record) -> None:
-    first = Office(record)
-    first.venue.liquidated([LONG])
-    first.venue.watched(START - DAY // 4, START)
-    for share in shares():
-        first.venue.sampled(share)
-    first.store()
-    record.clock.pass_seconds(30)
-    second = Office(record)
-    second.load()
-    failure = second.judge.conclude_failure("bybit", Unreachable("down"), record.clock())
-    assert published_totals(failure).top_asset == "BTC"
-    second.venue.watched(START, START + 30_000)
-
-    conclusion = second.judge.conclude(reading(record.clock()))
-
-    totals = published_totals(conclusion)
-    assert (totals.total_usd, totals.watched_pct) == (100_000.0, 25.03)
-    assert [*conclusion.market.liquidations, *conclusion.market.regime_changes] == []
-    assert {each.long_account_pct for each in conclusion.market.readings} == {61.5, 55.0, 0.0, None}
-    second.venue.liquidated([LONG])
-    second.store()
-    assert (record.count("liquidations"), record.count("regime_changes")) == (1, 1)
-    assert record.count("readings", f"resolution = 'minute' AND at = {START}") == 3

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from datetime import date, timedelta
 from functools import partial
 from random import Random
@@ -352,7 +352,9 @@ def test_two_processes_at_once_record_once(instance: Instance) -> None:
 
 
 @pytest.mark.contract("stance.revision-keeps-leg")
-def test_evidence_that_changed_is_the_next_revision_of_its_leg(instance: Instance) -> None:
+def test_evidence_that_changed_is_the_next_revision_and_the_next_period_a_new_leg(
+    instance: Instance,
+) -> None:
     before = instance.issue()
     instance.observe({SOFR: 3.95}, days()[-1])
     after = instance.issue()
@@ -362,15 +364,11 @@ def test_evidence_that_changed_is_the_next_revision_of_its_leg(instance: Instanc
     assert after[RATES].previous_digest == before[RATES].history_digest
     assert (after[ETF], after[FUNDING]) == (before[ETF], before[FUNDING])
 
-
-def test_the_next_period_is_a_new_leg(instance: Instance) -> None:
-    before = instance.issue()[FUNDING]
     instance.clock.pass_seconds(3 * 3600)
     instance.settle(0.01, until=SETTLED + 8 * HOUR)
-    after = instance.issue()[FUNDING]
-
-    assert before.leg_id != after.leg_id
-    assert (after.revision, after.sequence) == (1, 2)
+    following = instance.issue()[FUNDING]
+    assert (following.revision, following.sequence) == (1, 2)
+    assert following.leg_id != before[FUNDING].leg_id
 
 
 def test_a_stance_on_another_venue_uses_its_history_and_does_not_compare(
@@ -419,15 +417,20 @@ EVERY_SCORE = {"score", "score24hAgo", "delta24h"}
 
 
 @pytest.mark.contract("stance.revision-keeps-leg")
-def test_a_missed_settlement_is_filled_in_from_the_exchanges_report(instance: Instance) -> None:
+def test_the_exchanges_report_fills_in_a_missed_settlement_and_confirms_the_others(
+    instance: Instance,
+) -> None:
     instance.execute(f"DELETE FROM settlements WHERE at = {SETTLED - DAY}")
     before = instance.issue()[FUNDING]
-    instance.report(0.01, SETTLED - DAY)
+    for back in range(90):
+        instance.report(0.01, SETTLED - back * 8 * HOUR)
     after = instance.issue()[FUNDING]
 
-    assert scores(before) == {"score"}
-    assert scores(after) == EVERY_SCORE
+    assert (scores(before), scores(after)) == ({"score"}, EVERY_SCORE)
     assert (after.leg_id, after.revision) == (before.leg_id, 2)
+    for back in range(90):
+        instance.report(0.01, SETTLED - back * 8 * HOUR)
+    assert instance.issue()[FUNDING] == after
 
 
 @pytest.mark.contract("stance.revision-keeps-leg")
@@ -445,21 +448,11 @@ def test_revised_settlement_is_unknown_for_two_hours(instance: Instance) -> None
     instance.clock.now += 1
     settled = instance.issue()[FUNDING]
 
-    found = (first, contested, settled)
-    assert [scores(each) for each in found] == [EVERY_SCORE, {"score"}, EVERY_SCORE]
-    assert [(each.leg_id, each.revision) for each in found] == [
-        (first.leg_id, revision) for revision in (1, 2, 3)
-    ]
+    revisions = (first, contested, settled)
+    assert [scores(each) for each in revisions] == [EVERY_SCORE, {"score"}, EVERY_SCORE]
+    assert [each.revision for each in revisions] == [1, 2, 3]
+    assert {each.leg_id for each in revisions} == {first.leg_id}
     assert leg(settled)["evidence"]["inputs"]["rates_pct_8h"][0] == 0.02
-
-
-def test_a_report_that_confirms_the_reading_records_nothing(instance: Instance) -> None:
-    first = instance.issue()[FUNDING]
-    for back in range(90):
-        instance.report(0.01, SETTLED - back * 8 * HOUR)
-
-    assert instance.issue()[FUNDING] == first
-    assert instance.count()[-1] == 1
 
 
 def test_while_the_newest_settlement_is_contested_what_stood_goes_on_standing(
@@ -478,100 +471,94 @@ def test_while_the_newest_settlement_is_contested_what_stood_goes_on_standing(
     assert leg(after)["levels"]["fundingRatePct8h"] == 0.02
 
 
-def test_a_new_settlement_is_judged_once_by_its_report(instance: Instance) -> None:
-    before = instance.issue()[FUNDING]
-    instance.clock.now = SETTLED + 8 * HOUR
-    instance.settle(0.0101, until=instance.clock())
-    assert instance.issue()[FUNDING] == before
-    instance.clock.pass_seconds(60)
-    instance.report(0.01, SETTLED + 8 * HOUR)
-    after = instance.issue()[FUNDING]
-
-    assert (after.revision, leg(after)["levels"]["fundingRatePct8h"]) == (1, 0.01)
-    assert instance.count()[-1] == 2
-
-
-def test_a_settlement_whose_report_does_not_come_is_judged_by_the_reading(
+def test_a_new_settlement_is_judged_once_by_its_report_or_without_one_by_the_reading(
     instance: Instance,
 ) -> None:
-    instance.issue()
-    instance.clock.now = SETTLED + 8 * HOUR + REPORT_DELAY
-    instance.settle(0.0101, until=SETTLED + 8 * HOUR)
+    def funding() -> tuple[int, float]:
+        stance = instance.issue()[FUNDING]
+        return stance.revision, leg(stance)["levels"]["fundingRatePct8h"]
 
-    assert leg(instance.issue()[FUNDING])["levels"]["fundingRatePct8h"] == 0.0101
+    before = instance.issue()[FUNDING]
+    second, third = SETTLED + 8 * HOUR, SETTLED + 16 * HOUR
+    instance.clock.now = second
+    instance.settle(0.0101, until=second)
+    assert instance.issue()[FUNDING] == before
+    instance.clock.pass_seconds(60)
+    instance.report(0.01, second)
+    assert (funding(), instance.count()[-1]) == ((1, 0.01), 2)
+
+    instance.clock.now = third + REPORT_DELAY
+    instance.settle(0.0101, until=third)
+    assert funding() == (1, 0.0101)
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_hysteresis_goes_on_from_the_leg_before(before_friday: Instance, restarts: bool) -> None:
-    thursday, friday = days()[-2:]
+def test_hysteresis_goes_on_from_the_leg_before_and_never_from_itself(
+    before_friday: Instance, restarts: bool
+) -> None:
     instance = before_friday
-    instance.observe({US10Y: 3.9}, thursday)
-    assert leg(instance.issue()[RATES])["levels"]["inverted"] is True
-    instance.observe(YIELDS | {US10Y: 4.0}, friday)
-    for _ in range(3):
+    thursday, friday = days()[-2:]
+
+    def rates() -> tuple[bool, bool, int | None]:
         if restarts:
             instance.restart()
-        after = instance.issue()[RATES]
-        assert leg(after)["levels"]["inverted"] is True
-        assert leg(after)["evidence"]["inputs"]["was_inverted"] is True
+        stance = instance.issue()[RATES]
+        inputs = leg(stance)["evidence"]["inputs"]
+        return leg(stance)["levels"]["inverted"], inputs["was_inverted"], stance.sequence
 
-    assert (after.revision, after.sequence) == (1, 2)
-
-
-@pytest.mark.parametrize("restarts", [False, True])
-def test_a_leg_never_goes_on_from_itself(instance: Instance, restarts: bool) -> None:
-    instance.observe({US10Y: 3.9}, days()[-1])
-    assert leg(instance.issue()[RATES])["levels"]["inverted"] is True
-    instance.observe({US10Y: 4.0}, days()[-1])
-    if restarts:
-        instance.restart()
-    after = instance.issue()[RATES]
-
-    assert leg(after)["levels"]["inverted"] is False
-    assert (after.revision, leg(after)["evidence"]["inputs"]["was_inverted"]) == (2, False)
+    instance.observe({US10Y: 3.9}, thursday)
+    assert rates() == (True, False, 1)
+    instance.observe({US10Y: 4.0}, thursday)
+    assert rates() == (False, False, 2)
+    instance.observe({US10Y: 3.9}, thursday)
+    assert rates() == (True, False, 3)
+    instance.observe(YIELDS | {US10Y: 4.0}, friday)
+    for _ in range(3):
+        assert rates() == (True, True, 4)
 
 
 def test_flows_keep_their_regime_from_leg_to_leg(before_friday: Instance) -> None:
-    instance, friday = before_friday, days()[-1]
+    instance = before_friday
     instance.observe(FLOWS | {OPERATOR_FLOW: 12e6}, *days()[-6:-1])
     assert leg(instance.issue()[ETF])["levels"]["regime"] == "accumulation"
-    instance.observe(FLOWS | {OPERATOR_FLOW: -20e6}, friday)
+    instance.observe(FLOWS | {OPERATOR_FLOW: -20e6}, days()[-1])
     after = leg(instance.issue()[ETF])
 
-    assert after["levels"]["flow5dPctAum"] == 0.28
-    assert after["levels"]["regime"] == "accumulation"
+    levels = after["levels"]
+    assert (levels["flow5dPctAum"], levels["regime"]) == (0.28, "accumulation")
     assert after["evidence"]["inputs"]["previous_regime"] == "accumulation"
 
 
 def test_without_evidence_nothing_is_issued_and_the_reasons_are_told(bare: Instance) -> None:
     stances = bare.issued()
-
     assert stances.stances == ()
     assert stances.waiting[ETF].why == "0 of 20 days are known"
-    assert stances.silent == {
-        RATES: "no day has all three yields",
-        FUNDING: "no settlement of the current interval is known",
-    }
+    settled = "no settlement of the current interval is known"
+    assert stances.silent == {RATES: "no day has all three yields", FUNDING: settled}
     assert bare.count() == [0, 0, 0]
 
-
-def test_a_kind_without_a_source_waits_and_is_not_silent(bare: Instance) -> None:
     bare.settings = Settings.model_validate({"treasury_url": "", "etf_url": ""})
     bare.restart()
-    stances = bare.issued()
+    without_sources = bare.issued()
+    waiting = NotIssuedYet("no source is configured")
+    assert without_sources.waiting == dict.fromkeys((ETF, RATES), waiting)
+    assert list(without_sources.silent) == [FUNDING]
 
-    assert stances.waiting == dict.fromkeys((ETF, RATES), NotIssuedYet("no source is configured"))
-    assert list(stances.silent) == [FUNDING]
 
-
-def test_what_stood_goes_on_standing_when_the_evidence_grows_old(instance: Instance) -> None:
+@pytest.mark.outcome(
+    "The clock is set back while stances are recorded",
+    "Nothing is recorded twice, and the next stance is the newest.",
+)
+@pytest.mark.parametrize("passed", [30 * DAY, -2 * DAY])
+def test_what_stood_goes_on_standing_when_the_evidence_grows_old_or_the_clock_is_set_back(
+    instance: Instance, passed: int
+) -> None:
     before = instance.issue()
-    instance.clock.now += 30 * DAY
+    instance.clock.now += passed
     stances = instance.issued()
 
     assert set(stances.silent) == set(KINDS)
-    assert {each.kind: each for each in stances.stances} == before
-    assert all(each.expires_at < instance.clock() for each in stances.stances)
+    assert {stance.kind: stance for stance in stances.stances} == before
     assert instance.count() == [1, 1, 1]
 
 
@@ -579,13 +566,8 @@ NOT_RECORDED = (False, None, None, None, None)
 
 
 def place(stance: CurrentStance) -> tuple[object, ...]:
-    return (
-        stance.history_durable,
-        stance.history_digest,
-        stance.sequence,
-        stance.previous_digest,
-        stance.salt,
-    )
+    digests = (stance.history_digest, stance.previous_digest, stance.salt)
+    return (stance.history_durable, stance.sequence, *digests)
 
 
 @pytest.mark.contract("stance.digest-never-invented")
@@ -629,21 +611,14 @@ def test_a_revision_that_cannot_be_recorded_has_the_number_it_would_have(
     assert (recorded.leg_id, recorded.revision, recorded.sequence) == (following.leg_id, 1, 2)
 
 
-def shown(stance: CurrentStance) -> tuple[object, ...]:
+def shown(stance: CurrentStance) -> CurrentStance:
     """All of a stance but its place in the record."""
-    return (
-        stance.leg_id,
-        stance.revision,
-        stance.issued_at,
-        stance.expires_at,
-        stance.leg,
-        stance.withdrawn_at,
-        stance.withdrawal_digest,
-    )
+    nowhere = dict.fromkeys(("history_digest", "sequence", "previous_digest", "salt"))
+    return replace(stance, history_durable=False, **nowhere)
 
 
-def all_shown(stances: dict[str, CurrentStance]) -> dict[str, tuple[object, ...]]:
-    return {kind: shown(each) for kind, each in stances.items()}
+def all_shown(stances: Iterable[CurrentStance]) -> dict[str, CurrentStance]:
+    return {stance.kind: shown(stance) for stance in stances}
 
 
 @pytest.mark.parametrize("restarts", [False, True])
@@ -703,7 +678,7 @@ def test_published_stances_stay_while_the_history_is_unavailable(
             instance.restart()
         away = instance.issued()
         assert set(away.silent) == set(KINDS)
-        assert all_shown({each.kind: each for each in away.stances}) == all_shown(before)
+        assert all_shown(away.stances) == all_shown(before.values())
         assert {place(each) for each in away.stances} == {NOT_RECORDED}
         assert instance.published() == away
 
@@ -787,20 +762,6 @@ def test_a_record_that_can_only_be_read_keeps_what_stands(instance: Instance) ->
     stances = instance.issue()
 
     assert (stances[RATES].revision, place(stances[RATES])) == (2, NOT_RECORDED)
-    assert instance.count() == [1, 1, 1]
-
-
-@pytest.mark.outcome(
-    "The clock is set back while stances are recorded",
-    "Nothing is recorded twice, and the next stance is the newest.",
-)
-def test_nothing_is_recorded_twice_when_the_clock_is_set_back(instance: Instance) -> None:
-    before = instance.issue()
-    instance.clock.now -= 2 * DAY
-    stances = instance.issued()
-
-    assert set(stances.silent) == set(KINDS)
-    assert {each.kind: each for each in stances.stances} == before
     assert instance.count() == [1, 1, 1]
 
 

@@ -11,12 +11,13 @@ from msgspec.structs import replace
 from barograph.board.board import latest_snapshot, publish
 from barograph.board.feeds import Feed, Publication
 from barograph.collector.judge import Conclusion, Judge, write_conclusions
-from barograph.errors import Forbidden, LeaseLost, Throttled
+from barograph.errors import Forbidden, LeaseLost, Throttled, Unreachable
 from barograph.kit.database import Database, Row
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.evidence import MarketEvidence, TrailingRecord
 from barograph.markets.failover import VENUE_IN_USE
+from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.records import Liquidation, LongAccounts, Perpetuals
 from barograph.markets.venues import BYBIT, HYPERLIQUID
 from barograph.markets.view import LIQUIDATIONS, PERPETUALS, REGIME
@@ -24,12 +25,13 @@ from barograph.settings import Settings
 from barograph.signals.methods import METHODS
 from barograph.signals.records import SIGNALS, Signal, Signals
 from support.evidence import AT, Month
-from support.markets import BTC, ETH, PEPE, SOL, changed, reading
+from support.markets import BTC, ETH, PEPE, SOL, changed, reading, shares
 from support.steps import Steps
 
 R = TypeVar("R", bound=msgspec.Struct)
 
 SETTINGS = Settings.model_validate({})
+LONG = Liquidation(AT - 1_000, "BTCUSDT", "long", 2.0, 50_000.0)
 TWO_VENUES = Settings(venues="bybit,hyperliquid")
 TABLES = {
     "readings": "SELECT * FROM readings ORDER BY 2, 3, 4",
@@ -82,6 +84,9 @@ class Office(Steps):
         rows = self.fetch(TABLES[table])
         return [row[1:-1] if row[0] == "bybit" else row for row in rows]
 
+    def count(self, table: str) -> int:
+        return int(self.fetch(f"SELECT count(*) FROM {table}")[0][0])
+
     def settled(self) -> list[Row]:
         """When and at which rate Bitcoin settled."""
         return [row[1:3] for row in self.rows("settlements") if row[0] == "BTCUSDT"]
@@ -113,6 +118,15 @@ def evidence_of(conclusion: Conclusion) -> MarketEvidence:
 
 def rules(conclusion: Conclusion) -> list[str]:
     return [brief.rule for brief in conclusion.briefs]
+
+
+def published_totals(conclusion: Conclusion) -> LiquidationTotals:
+    (payload,) = (
+        each.payload for each in conclusion.market.publications if each.feed == LIQUIDATIONS.name
+    )
+    totals = LIQUIDATIONS.decode(payload)
+    assert totals is not None
+    return totals
 
 
 def looked_back_on(trailing: TrailingRecord) -> object:
@@ -344,15 +358,45 @@ def test_writes_that_fail_lose_no_brief_settlement_hour_or_change_and_double_non
     assert len(set(labels)) == len(labels)
 
 
-def test_a_desk_that_lost_the_lease_leaves_no_brief_and_no_signal(office: Office) -> None:
+def test_a_desk_that_lost_the_lease_leaves_no_trace(office: Office) -> None:
     old_lease, old = office.lease, office.judge
     office.hire(AT)
     office.lease = old_lease
+    old.of(BYBIT).liquidated([LONG])
 
     with pytest.raises(LeaseLost):
         office.store(old.conclude(seen_at(AT, 0.04)))
 
     assert not any(office.everything().values())
+    assert office.count("liquidations") == office.count("snapshots") == 0
+
+
+def test_a_conclusion_is_recorded_and_published_together_and_continued(office: Office) -> None:
+    venue = office.judge.of(BYBIT)
+    venue.liquidated([LONG])
+    venue.watched(AT - DAY // 4, AT)
+    for share in shares(AT):
+        venue.sampled(share)
+    office.conclude(seen_at(AT))
+    stored = {
+        table: office.count(table) for table in ("liquidations", "watched_spans", "snapshots")
+    }
+    assert stored == {"liquidations": 1, "watched_spans": 1, "snapshots": 10}
+    assert [row[0] for row in office.rows("readings")] == ["hour"] * 4 + ["minute"] * 3
+
+    judge = office.hire(AT + 30_000)
+    failure = judge.conclude_failure(BYBIT, Unreachable("down"), AT + 30_000)
+    assert published_totals(failure).top_asset == "BTC"
+    office.watch(AT, AT + 30_000)
+    judge.of(BYBIT).liquidated([LONG])
+    conclusion = office.conclude(seen_at(AT + 30_000))
+
+    totals = published_totals(conclusion)
+    assert (totals.total_usd, totals.watched_pct) == (100_000.0, 25.03)
+    assert list(conclusion.market.regime_changes) == []
+    assert {row[-2] for row in office.rows("readings")} == {61.5, 55.0, 0.0, None}
+    assert (office.count("liquidations"), office.count("regime_changes")) == (1, 1)
+    assert len(office.rows("readings")) == 7
 
 
 def elsewhere(instant: int, rate: float = 0.0) -> Perpetuals:

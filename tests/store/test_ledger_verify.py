@@ -102,31 +102,36 @@ async def test_an_empty_record_is_whole_and_a_missing_one_unavailable(
     assert await verify(empty_database) == IntactRecord({})
 
 
+PLACES: dict[str, tuple[RecordName, str, int]] = {
+    "stance_versions WHERE position = 2": ("version", RATES, 1),
+    "stance_versions WHERE position = 8": ("version", RATES, 4),
+    "stance_versions WHERE position = 12": ("version", RATES, 6),
+    "stance_events WHERE position = 3": ("event", FUNDING, 2),
+}
 CHANGES = [
-    *(("version", c, RATES, n, 2 * n) for c in (*VERSION_COLUMNS, "document") for n in (1, 4, 6)),
-    *(("event", column, FUNDING, 2, 3) for column in (*EVENT_COLUMNS, "document")),
+    (place, column)
+    for place, (record, _, _) in PLACES.items()
+    for column in (*(VERSION_COLUMNS if record == "version" else EVENT_COLUMNS), "document")
 ]
 
 
-@pytest.mark.parametrize(("record", "column", "kind", "sequence", "position"), CHANGES)
+@pytest.mark.parametrize(("place", "column"), CHANGES)
 @pytest.mark.outcome(
     "A byte of the history changes on the disk",
     "`stances verify` names the version it belongs to.",
 )
 def test_changed_column_of_a_version_or_an_event_is_reported(
-    path: Path, record: str, column: str, kind: str, sequence: int, position: int
+    path: Path, place: str, column: str
 ) -> None:
-    table = f"stance_{record}s"
     with unguarded(path) as connection:
-        sql = f"SELECT {column} FROM {table} WHERE position = ?"
-        ((value,),) = connection.execute(sql, (position,))
+        ((value,),) = connection.execute(f"SELECT {column} FROM {place}")
     for change in [value + 100] if isinstance(value, int) else flips(value):
         with unguarded(path) as connection:
-            sql = f"UPDATE {table} SET {column} = ? WHERE position = ?"
-            connection.execute(sql, (change, position))
+            table, _, row = place.partition(" ")
+            connection.execute(f"UPDATE {table} SET {column} = ? {row}", (change,))
         broken = verified(path)
         assert isinstance(broken, BrokenRecord)
-        assert (broken.record, broken.kind, broken.sequence) == (record, kind, sequence)
+        assert (broken.record, broken.kind, broken.sequence) == PLACES[place]
 
 
 def flips(text: str) -> list[str]:
@@ -158,13 +163,10 @@ def test_a_version_or_an_event_that_was_taken_out_is_missed(
 
 
 def test_a_version_whose_place_was_closed_up_is_missed(path: Path) -> None:
+    move = "UPDATE stance_versions SET position = position - 1 WHERE position = ?"
     with unguarded(path) as connection:
         connection.execute("DELETE FROM stance_versions WHERE position = 5")
-        for position in range(6, 13):
-            connection.execute(
-                "UPDATE stance_versions SET position = position - 1 WHERE position = ?",
-                (position,),
-            )
+        connection.executemany(move, ((position,) for position in range(6, 13)))
 
     assert verified(path) == BrokenRecord(FUNDING, 3, "it is missing", "version")
 
@@ -219,12 +221,11 @@ def test_an_event_whose_digest_was_made_to_fit_is_betrayed_by_its_evidence(
     assert broken == BrokenRecord(FUNDING, 2, "the event is not about a recorded version", "event")
 
 
-def place_of_text(path: Path, kind: str, sequence: int) -> int:
-    """Where a version's text begins in the file."""
+def place_of_text(path: Path, sequence: int) -> int:
+    """Where the text of a version begins in the file."""
     connection = apsw.Connection(str(path))
-    ((text,),) = connection.execute(
-        "SELECT document FROM stance_versions WHERE kind = ? AND sequence = ?", (kind, sequence)
-    )
+    sql = "SELECT document FROM stance_versions WHERE kind = ? AND sequence = ?"
+    ((text,),) = connection.execute(sql, (RATES, sequence))
     connection.close()
     data = path.read_bytes()
     assert data.count(text.encode()) == 1
@@ -242,7 +243,7 @@ def flip_raw(path: Path, place: int, bit: int) -> None:
 @pytest.mark.parametrize("bit", [1, 128])
 def test_a_flipped_bit_in_a_text_on_the_disk_is_named(path: Path, bit: int) -> None:
     for sequence in (1, 4, 6):
-        place = place_of_text(path, RATES, sequence) + 500
+        place = place_of_text(path, sequence) + 500
         flip_raw(path, place, bit)
         broken = verified(path)
         flip_raw(path, place, bit)

@@ -14,7 +14,6 @@ from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.status.incidents import (
     KEPT_FOR,
     CheckResult,
-    ConditionCount,
     Incident,
     StatusHistory,
 )
@@ -80,31 +79,6 @@ class Book(Steps):
 @pytest.fixture
 def book(database: Database, runner: asyncio.Runner) -> Book:
     return Book(database, runner)
-
-
-def test_minutes_are_counted_by_the_hour_and_by_the_day(book: Book) -> None:
-    conditions: list[Condition] = ["ok", "degraded", "down"]
-    for number, condition in enumerate(conditions):
-        book.note(T0 + number * MINUTE, feed=condition)
-    midnight = T0 + 2 * MINUTE
-
-    history = book.history(midnight)
-    assert set(history.counts) == {
-        ConditionCount("hour", "feed", midnight - HOUR, 1, 1, 0),
-        ConditionCount("hour", "feed", midnight, 0, 0, 1),
-        ConditionCount("day", "feed", midnight - DAY, 1, 1, 0),
-        ConditionCount("day", "feed", midnight, 0, 0, 1),
-    }
-    assert history.last_at == {"feed": midnight}
-
-
-def test_the_same_minute_counts_once_for_each_part(book: Book) -> None:
-    book.note(T0, feed="ok")
-    book.note(T0, feed="down", api="ok")
-    book.note(T0 - MINUTE, feed="down")
-
-    hours = [each for each in book.history(T0).counts if each.resolution == "hour"]
-    assert {(each.name, each.ok, each.down) for each in hours} == {("feed", 1, 0), ("api", 1, 0)}
 
 
 def test_an_incident_is_opened_grown_and_closed_in_place(book: Book) -> None:
