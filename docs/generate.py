@@ -156,10 +156,13 @@ def _topic(when: str) -> str:
     return next(topic for topic, words in TOPICS.items() if re.search(words, when, re.IGNORECASE))
 
 
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
 def _outcomes(path: Path) -> Iterator[tuple[str, str, str]]:
     """The `outcome(when, then)` marks of a test file, on functions and parameters."""
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+        if isinstance(node, Function) and node.name.startswith("test_"):
             for decorator in node.decorator_list:
                 for call in ast.walk(decorator):
                     if _is_outcome(call):

@@ -7,7 +7,6 @@ from functools import partial
 
 import pytest
 
-from barograph.errors import InvalidRequest
 from barograph.keys.api_keys import ApiKeys, KeyRecord, NewKey
 from barograph.keys.email_address import Address, parse_address
 from barograph.keys.registration import Forgotten, forget_mailbox
@@ -74,16 +73,12 @@ async def test_a_new_key_has_the_documented_form_and_only_its_digest_is_stored(
         lambda key: "bg_' OR '1'='1_" + "0" * 64,
     ],
 )
-async def test_a_key_that_is_not_exactly_itself_does_not_work(
-    keys: ApiKeys, spoil: Callable[[str], str]
-) -> None:
+async def test_altered_key_does_not_work(keys: ApiKeys, spoil: Callable[[str], str]) -> None:
     new = await keys.create("name@example.com")
     assert await keys.verify(spoil(new.key)) is None
 
 
-async def test_a_revoked_key_stops_working_at_once_and_only_once(
-    keys: ApiKeys, clock: HandClock
-) -> None:
+async def test_revoked_key_stops_working_at_once(keys: ApiKeys, clock: HandClock) -> None:
     assert await keys.records() == []
     new = await keys.create("name@example.com")
     clock.pass_seconds(1)
@@ -101,9 +96,7 @@ async def test_a_revoked_key_stops_working_at_once_and_only_once(
     ]
 
 
-async def test_a_mailbox_has_one_key_that_works_however_its_address_is_written(
-    keys: ApiKeys,
-) -> None:
+async def test_mailbox_has_one_working_key_however_it_is_written(keys: ApiKeys) -> None:
     made = [
         await keys.create(email)
         for email in ("name@example.com", "NAME@example.com", "name+2@EXAMPLE.com")
@@ -161,7 +154,7 @@ async def test_of_keys_made_at_once_for_a_mailbox_one_works(
     assert len(owners) - owners.count(None) == 1
 
 
-async def test_the_database_itself_refuses_a_second_working_key_for_a_mailbox(
+async def test_database_refuses_a_second_key_of_a_mailbox(
     keys: ApiKeys, database: Database
 ) -> None:
     new = await keys.create("name@example.com")
@@ -175,15 +168,7 @@ async def test_the_database_itself_refuses_a_second_working_key_for_a_mailbox(
     assert await keys.verify(new.key) == parse_address(new.email).mailbox
 
 
-async def test_no_key_is_made_for_what_is_no_address(keys: ApiKeys) -> None:
-    with pytest.raises(InvalidRequest):
-        await keys.create("name@example.com\r\nBcc: other@example.com")
-    assert await keys.records() == []
-
-
-async def test_a_database_that_is_away_is_no_answer_about_a_key(
-    empty_database: Database, clock: HandClock
-) -> None:
+async def test_missing_database_is_no_answer(empty_database: Database, clock: HandClock) -> None:
     keys = ApiKeys(empty_database, PEPPER, clock)  # without tables: nothing can be asked
     with pytest.raises(DatabaseUnavailable):
         await keys.verify(f"bg_{'0' * 16}_{'0' * 64}")

@@ -201,9 +201,7 @@ def test_what_the_history_lacks_is_unknown_and_not_asked_for_again(record: Recor
     "Live polling is not affected.",
 )
 @pytest.mark.parametrize("seconds", [1.0, 600.0])
-def test_a_throttled_backfill_waits_as_long_as_it_is_told_and_goes_on(
-    record: Record, seconds: float
-) -> None:
+def test_throttled_backfill_waits_as_long_as_it_is_told(record: Record, seconds: float) -> None:
     history = ScriptedHistory(ETHUSDT=[Throttled("slow down", seconds)])
 
     pauses = record.fill(history, rounds=2)
@@ -242,9 +240,7 @@ def test_contracts_that_keep_failing_together_come_last_in_the_next_pass(record:
     assert record.counts() == dict.fromkeys(["BTCUSDT", "DUSDT"], HOURS)
 
 
-def test_an_exchange_that_fails_altogether_is_asked_for_the_majors_again_when_it_is_back(
-    record: Record,
-) -> None:
+def test_majors_come_first_again_after_an_outage_of_the_exchange(record: Record) -> None:
     history = ScriptedHistory(**{each: [Unreachable("away")] * 2 for each in FROM_BTC_TO_PEPE})
 
     pauses = record.fill(history, rounds=10)
@@ -260,7 +256,7 @@ def test_an_exchange_that_fails_altogether_is_asked_for_the_majors_again_when_it
     "`/api/status` names the failure.",
 )
 @pytest.mark.parametrize("failure", [Forbidden("blocked"), InvalidReply("odd")])
-def test_a_part_that_fails_costs_itself_and_is_asked_for_again_in_the_next_hour(
+def test_failed_part_is_asked_for_again_in_the_next_hour(
     record: Record, failure: Exception
 ) -> None:
     history = ScriptedHistory()

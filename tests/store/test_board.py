@@ -148,17 +148,13 @@ async def test_each_publication_gets_the_next_version_of_its_own_feed(database: 
     assert await database.read(lambda tx: read_payload(tx, "none")) is None
 
 
-async def test_before_anything_is_published_the_board_is_empty_and_rendered(
-    board: Board, rendered: Rendered
-) -> None:
+async def test_new_board_is_empty_and_rendered(board: Board, rendered: Rendered) -> None:
     assert (board.latest(WEATHER), board.polled_at, rendered.times) == (None, None, 1)
     assert await board.refresh() is False
     assert (board.polled_at, rendered.times) == (START, 1)
 
 
-async def test_a_refresh_brings_the_newest_record_and_its_documents(
-    board: Board, database: Database
-) -> None:
+async def test_refresh_brings_the_newest_documents(board: Board, database: Database) -> None:
     await put(database, weather(1))
     await put(database, Publication("of-a-newer-version", "not even JSON"), weather(2))
 
@@ -187,9 +183,7 @@ async def test_only_what_changed_is_loaded(
     assert rendered.times == 3
 
 
-async def test_feeds_that_are_published_together_are_seen_together(
-    board: Board, database: Database
-) -> None:
+async def test_feeds_published_together_are_seen_together(board: Board, database: Database) -> None:
     async def write() -> None:
         for number in range(40):
             await put(database, weather(number), tide(number))
@@ -244,7 +238,7 @@ async def test_following_outlives_a_database_that_goes_away_and_complains_once(
     assert {each.message for each in caplog.records} == {"board cannot read snapshots"}
 
 
-async def test_following_outlives_a_snapshot_that_this_version_cannot_read(
+async def test_following_outlives_a_snapshot_it_cannot_read(
     board: Board, database: Database
 ) -> None:
     await put(database, weather(1), tide(1))

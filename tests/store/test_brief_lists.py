@@ -60,9 +60,7 @@ def test_pages_part_the_whole_list_newest_first_and_ties_by_address(lists: Lists
 
 @pytest.mark.parametrize("category", [None, "note", "rates", "funding", "market"])
 @pytest.mark.parametrize("coin", [None, "BTC", "PEPE", "1000PEPE", "SOL"])
-def test_a_list_holds_what_fits_and_its_total(
-    lists: Lists, category: str | None, coin: str | None
-) -> None:
+def test_list_holds_what_fits(lists: Lists, category: str | None, coin: str | None) -> None:
     fitting = [
         each.slug
         for each in ORDERED
@@ -93,9 +91,7 @@ def test_neighbours_are_those_beside_a_brief_in_the_list(lists: Lists) -> None:
         ("coins LIKE '%\"BTC\"%' AND category = 'note'", "briefs_of_category"),
     ],
 )
-def test_lists_are_chosen_and_ordered_by_an_index_alone(
-    lists: Lists, where: str, index: str
-) -> None:
+def test_lists_are_chosen_and_ordered_by_an_index(lists: Lists, where: str, index: str) -> None:
     ordered = f"SELECT slug FROM briefs WHERE {where} ORDER BY published_at DESC, slug LIMIT 20"
     counted = "SELECT category, count(*) FROM briefs WHERE coins LIKE '%' GROUP BY category"
 

@@ -109,9 +109,7 @@ def test_what_each_rule_wrote_about_a_subject_is_known_oldest_first(archive: Arc
     }
 
 
-def test_an_update_keeps_every_earlier_text_once_however_often_it_is_written(
-    archive: Archive,
-) -> None:
+def test_update_keeps_every_earlier_text_once(archive: Archive) -> None:
     archive.record(brief())
     for _ in range(2):
         archive.record(update(2), update(3))

@@ -133,35 +133,22 @@ def counter(database: Database, runner: asyncio.Runner) -> Counter:
 
 
 def test_a_good_proof_is_charged_once_and_the_body_goes_out(counter: Counter) -> None:
-    body, payment = counter.take()
+    seen: list[str | None] = []
 
+    async def look() -> None:
+        found = await counter.journal.find(proof().key)
+        seen.append(None if found is None else found.state)
+
+    counter.while_making = counter.facilitator.before_settling = look
+    body, payment = counter.take(before_verify=look)
+
+    assert seen == [None, "claimed", "settling"]  # as it is limited, produced and settled
     assert body == BODY
     assert counter.facilitator.charged == [proof().nonce]
     assert (payment.state, payment.released_at) == ("settled", START)
     assert payment.transaction == "0x" + "01" * 32
     assert counter.payment() == payment
     assert counter.steps() == ["claimed", "settling", "settled", "delivered"]
-
-
-def test_the_order_of_a_payment_is_fixed(counter: Counter) -> None:
-    seen: list[tuple[str, str | None]] = []
-
-    async def limit() -> None:
-        seen.append(("limit", await state()))
-
-    async def state() -> str | None:
-        found = await counter.journal.find(proof().key)
-        return None if found is None else found.state
-
-    async def making() -> None:
-        seen.append(("produce", await state()))
-
-    async def settling() -> None:
-        seen.append(("settle", await state()))
-
-    counter.while_making, counter.facilitator.before_settling = making, settling
-    counter.take(before_verify=limit)
-    assert seen == [("limit", None), ("produce", "claimed"), ("settle", "settling")]
 
 
 def test_a_purchase_grants_one_period_with_the_settlement(counter: Counter) -> None:
@@ -231,14 +218,12 @@ def test_a_facilitator_that_refuses_or_is_away_leaves_nothing(
     fails(counter.facilitator)
     with pytest.raises((InvalidProof, FacilitatorUnavailable)):
         counter.take()
-    assert (counter.state(), counter.made, counter.facilitator.asked) == (None, 0, [])
-
-
-def test_a_proof_that_is_over_is_not_even_verified(counter: Counter) -> None:
     counter.clock.pass_seconds(55)
-    with pytest.raises(InvalidProof, match="expires_too_soon"):
+    counter.facilitator.verified.clear()
+    with pytest.raises(InvalidProof, match="expires_too_soon"):  # which is not even verified
         counter.take()
     assert counter.facilitator.verified == []
+    assert (counter.state(), counter.made, counter.facilitator.asked) == (None, 0, [])
 
 
 @pytest.mark.outcome(
@@ -259,9 +244,7 @@ def test_nothing_is_charged_if_the_body_cannot_be_produced(counter: Counter) -> 
 
 
 @pytest.mark.parametrize("after_charging", [True, False])
-def test_a_settlement_without_an_answer_is_unknown_and_not_tried_again(
-    counter: Counter, after_charging: bool
-) -> None:
+def test_settlement_without_an_answer_is_unknown(counter: Counter, after_charging: bool) -> None:
     counter.facilitator.fall_silent(after_charging=after_charging)
     counter.facilitator.on_settle = SettlementUnknown("pending", transaction := "0x" + "9e" * 32)
     for _ in range(3):
@@ -308,9 +291,7 @@ def test_who_paid_and_was_cut_off_gets_the_body_without_a_charge(counter: Counte
 
 
 @pytest.mark.parametrize(("key", "bodies"), [(KEY, 1), (None, 12)])
-def test_body_that_is_owed_goes_out_once_where_a_key_can_repeat_it(
-    counter: Counter, key: str | None, bodies: int
-) -> None:
+def test_owed_body_goes_out_once_to_a_key(counter: Counter, key: str | None, bodies: int) -> None:
     beginning = asyncio.Barrier(12)
 
     async def together() -> None:
@@ -382,9 +363,7 @@ def hindered(counter: Counter) -> Hindered:
     return hindered
 
 
-def test_who_leaves_while_the_claim_is_written_does_not_keep_it(
-    counter: Counter, hindered: Hindered
-) -> None:
+def test_who_leaves_while_claiming_does_not_keep_it(counter: Counter, hindered: Hindered) -> None:
     async def leave_early() -> None:
         stop = Stop()
         hindered.stops[CLAIM] = stop
@@ -426,7 +405,7 @@ def test_nothing_moves_that_the_journal_could_not_note_before(
     "The service retries for several seconds, then grants and delivers what was paid for.",
 )
 @pytest.mark.parametrize("failures", [1, len(RETRY_PAUSES)])
-def test_payment_result_is_written_again_until_it_is_recorded(
+def test_payment_result_is_written_again(
     counter: Counter, hindered: Hindered, failures: int
 ) -> None:
     hindered.failing = set(range(END, END + failures))
@@ -454,9 +433,7 @@ def test_payment_result_that_cannot_be_recorded_is_logged(
     assert (told["payment"], told["transaction"]) == (counter.paid().id, "0x" + "01" * 32)
 
 
-def test_who_leaves_while_the_delivery_is_written_can_have_it_whenever_he_comes(
-    counter: Counter, hindered: Hindered
-) -> None:
+def test_who_leaves_during_delivery_gets_it_later(counter: Counter, hindered: Hindered) -> None:
     async def leave_late() -> None:
         stop = Stop()
         hindered.stops[DELIVERED] = stop
@@ -477,9 +454,7 @@ def test_who_is_gone_before_the_charge_is_not_charged(counter: Counter) -> None:
     assert counter.take().body == BODY
 
 
-def test_who_is_gone_after_the_charge_can_have_the_body_whenever_he_comes(
-    counter: Counter,
-) -> None:
+def test_who_is_gone_after_the_charge_gets_the_body_later(counter: Counter) -> None:
     with pytest.raises(PaymentUnfinished, match="disconnected"):
         counter.take(is_disconnected=lambda: bool(counter.facilitator.charged))
     assert counter.steps() == ["claimed", "settling", "settled"]

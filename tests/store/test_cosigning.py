@@ -146,9 +146,7 @@ def instance(make: Make) -> Instance:
 
 
 @pytest.mark.both_engines
-def test_checkpoint_is_published_with_its_quorum_and_late_cosigners_are_added(
-    instance: Instance,
-) -> None:
+def test_checkpoint_is_published_with_its_quorum_and_later_cosigners(instance: Instance) -> None:
     instance.ask("a")
     with pytest.raises(NotCosigned):
         instance.published()
@@ -166,9 +164,7 @@ def test_checkpoint_is_published_with_its_quorum_and_late_cosigners_are_added(
 
 
 @pytest.mark.both_engines
-def test_without_a_quorum_the_newest_is_published_with_the_cosignatures_it_has(
-    instance: Instance,
-) -> None:
+def test_without_a_quorum_the_newest_checkpoint_is_published(instance: Instance) -> None:
     policy = instance.policy._replace(quorum=NO_QUORUM)
     instance.restart_collector(policy=policy)
 
@@ -190,9 +186,7 @@ def test_without_a_quorum_the_newest_is_published_with_the_cosignatures_it_has(
     "The other witnesses still cosign the same checkpoint, so the published one is never "
     "much older than a minute.",
 )
-def test_quorum_is_reached_though_a_witness_is_dead_and_the_log_grows_every_second(
-    instance: Instance,
-) -> None:
+def test_quorum_is_reached_though_a_witness_is_dead(instance: Instance) -> None:
     instance["c"].failure = AWAY
     sizes = []
 
@@ -214,9 +208,7 @@ def test_quorum_is_reached_though_a_witness_is_dead_and_the_log_grows_every_seco
     assert instance["c"].asked < 9
 
 
-def test_round_ends_without_a_quorum_so_a_working_witness_keeps_watching(
-    instance: Instance,
-) -> None:
+def test_round_ends_without_a_quorum_for_a_working_witness(instance: Instance) -> None:
     instance.ask("a")
     instance.grow()
     instance.ask("a")
@@ -342,9 +334,7 @@ def test_witness_that_is_ahead_of_an_older_copy_refuses_it(make: Make) -> None:
     assert state.failure == "it last cosigned this log at size 2, and we have 1"
 
 
-def test_collector_that_lost_what_the_witness_answered_learns_the_size_from_it(
-    instance: Instance,
-) -> None:
+def test_collector_that_lost_an_answer_learns_the_size_again(instance: Instance) -> None:
     instance.ask("a")
     instance.grow()
     instance.execute("DELETE FROM cosignatures")

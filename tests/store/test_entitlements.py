@@ -184,9 +184,7 @@ def test_a_span_that_opens_nothing_is_not_granted(desk: Desk, starts_at: int, en
 
 @pytest.mark.parametrize("name", ["source", "by", "why"])
 @pytest.mark.parametrize("text", ["", "  ", "two\nlines", "a" * 501])
-def test_nothing_is_granted_without_a_source_a_name_and_a_reason(
-    desk: Desk, name: str, text: str
-) -> None:
+def test_grant_needs_a_source_a_name_and_a_reason(desk: Desk, name: str, text: str) -> None:
     said: dict[str, Any] = {name: text}
     with pytest.raises(CannotGrant, match=f"'{name}' must be one line"):
         desk.grant(**said)
@@ -219,9 +217,7 @@ def test_a_period_after_the_end_begins_anew(desk: Desk) -> None:
     assert desk.find() == [again, first]
 
 
-def test_a_period_is_not_added_to_what_was_revoked_or_to_another_tier_or_holder(
-    desk: Desk,
-) -> None:
+def test_period_is_not_added_to_a_revoked_or_another_entitlement(desk: Desk) -> None:
     revoked = desk.revoke(desk.pay().id)
     reserve, wallet = desk.pay(tier=RESERVE), desk.pay(WALLET)
     new = desk.pay()
@@ -256,9 +252,7 @@ def test_bought_period_adds_its_full_length_despite_overlapping_grants(desk: Des
     assert {each.id for each in desk.find()} == {running.id, overlapping.id, planned.id}
 
 
-def test_of_several_that_run_the_one_that_ends_last_is_extended_within_the_calendar(
-    desk: Desk,
-) -> None:
+def test_the_entitlement_that_ends_last_is_extended(desk: Desk) -> None:
     short, long = desk.grant(ends_at=START + DAY), desk.grant(ends_at=START + 3 * DAY)
 
     assert desk.pay() == long._replace(ends_at=START + 3 * DAY + PERIOD)
@@ -280,9 +274,7 @@ SPANS = st.lists(st.tuples(st.integers(-20, 60), st.integers(1, 40)), max_size=5
 
 
 @given(SPANS, st.integers(1, 50))
-def test_a_period_adds_exactly_its_length_to_what_is_covered(
-    spans: list[tuple[int, int]], period: int
-) -> None:
+def test_period_adds_exactly_its_length(spans: list[tuple[int, int]], period: int) -> None:
     standing = [
         Entitlement("e", FEED, "user", "u", start, start + length, "s", -100, None)
         for start, length in spans
@@ -414,17 +406,13 @@ def test_the_database_itself_refuses_to_change_the_trail(desk: Desk, sql: str) -
 @pytest.mark.parametrize(
     "changed", ["ends_at = starts_at", "tier = 'gold'", "holder_kind = 'email'"]
 )
-def test_the_database_itself_refuses_an_entitlement_that_makes_no_sense(
-    desk: Desk, changed: str
-) -> None:
+def test_database_refuses_an_entitlement_that_makes_no_sense(desk: Desk, changed: str) -> None:
     desk.pay()
     with pytest.raises(ConstraintViolated):
         desk.execute(f"UPDATE entitlements SET {changed}")
 
 
-def test_a_store_that_cannot_be_asked_is_no_answer(
-    empty_database: Database, runner: asyncio.Runner
-) -> None:
+def test_missing_store_is_no_answer(empty_database: Database, runner: asyncio.Runner) -> None:
     with pytest.raises(DatabaseUnavailable):
         Desk(empty_database, runner).is_open()
 
@@ -447,9 +435,7 @@ asyncio.run(main())
 """
 
 
-def test_periods_bought_at_once_by_two_processes_all_count(
-    desk: Desk, start_python: StartPython
-) -> None:
+def test_periods_bought_by_two_processes_all_count(desk: Desk, start_python: StartPython) -> None:
     """Also with clocks that disagree by a minute."""
     run_together(start_python(BUYER.replace("AHEAD", ahead)) for ahead in ("0", "60_000"))
 

@@ -32,9 +32,7 @@ async def test_eight_writers_at_once_leave_no_gap_and_record_each_cause_once(
 
 
 @pytest.mark.both_engines
-async def test_an_event_is_canonical_json_and_can_be_neither_changed_nor_deleted(
-    database: Database,
-) -> None:
+async def test_event_is_canonical_json_and_never_changes(database: Database) -> None:
     await add_events(database, [change(7)])
     (found,) = await events_after(database, 0, 10)
 

@@ -69,9 +69,7 @@ async def test_after_enough_cases_a_brief_says_what_followed(database: Database)
 
 
 @pytest.mark.parametrize(("cases", "speaks"), [(29, False), (30, True)])
-async def test_fewer_than_30_cases_say_nothing(
-    database: Database, cases: int, speaks: bool
-) -> None:
+async def test_29_cases_say_nothing(database: Database, cases: int, speaks: bool) -> None:
     brief = await written_after(database, cases)
 
     assert ("followed" in json.loads(brief.inputs)) is speaks

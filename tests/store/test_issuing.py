@@ -266,9 +266,7 @@ def test_the_leader_announces_its_terms_before_its_first_version(instance: Insta
         assert instance.run(event_text(instance.database, digest)) != ("", "order")
 
 
-def test_what_is_measured_is_recorded_before_the_first_version_so_that_every_one_counts(
-    instance: Instance,
-) -> None:
+def test_accuracy_is_defined_before_the_first_version(instance: Instance) -> None:
     instance.restart(reveal_after_days=7)
     instance.issuer = instance.new_issuer(instance.history, define=record_definition)
     stances = instance.issue()
@@ -324,9 +322,7 @@ def test_nothing_is_recorded_or_published_without_lease_terms_and_evidence(
 
 @pytest.mark.contract("stance.reread-records-nothing")
 @pytest.mark.parametrize("restarts", [False, True])
-def test_the_same_evidence_is_recorded_once_however_often_and_by_whomever_it_is_judged(
-    instance: Instance, restarts: bool
-) -> None:
+def test_same_evidence_is_recorded_once_by_whomever(instance: Instance, restarts: bool) -> None:
     first = instance.issue()
     for _ in range(4):
         instance.clock.pass_seconds(15)
@@ -352,9 +348,7 @@ def test_two_processes_at_once_record_once(instance: Instance) -> None:
 
 
 @pytest.mark.contract("stance.revision-keeps-leg")
-def test_evidence_that_changed_is_the_next_revision_and_the_next_period_a_new_leg(
-    instance: Instance,
-) -> None:
+def test_changed_evidence_is_a_revision_and_the_next_period_a_new_leg(instance: Instance) -> None:
     before = instance.issue()
     instance.observe({SOFR: 3.95}, days()[-1])
     after = instance.issue()
@@ -371,9 +365,7 @@ def test_evidence_that_changed_is_the_next_revision_and_the_next_period_a_new_le
     assert following.leg_id != before[FUNDING].leg_id
 
 
-def test_a_stance_on_another_venue_uses_its_history_and_does_not_compare(
-    instance: Instance,
-) -> None:
+def test_stance_on_another_venue_uses_its_history_and_does_not_compare(instance: Instance) -> None:
     instance.issue()
     before = instance.newest(FUNDING)
     hourly = [0.001] * 113 + [0.002]
@@ -417,9 +409,7 @@ EVERY_SCORE = {"score", "score24hAgo", "delta24h"}
 
 
 @pytest.mark.contract("stance.revision-keeps-leg")
-def test_the_exchanges_report_fills_in_a_missed_settlement_and_confirms_the_others(
-    instance: Instance,
-) -> None:
+def test_report_fills_in_a_missed_settlement_and_confirms_others(instance: Instance) -> None:
     instance.execute(f"DELETE FROM settlements WHERE at = {SETTLED - DAY}")
     before = instance.issue()[FUNDING]
     for back in range(90):
@@ -455,9 +445,7 @@ def test_revised_settlement_is_unknown_for_two_hours(instance: Instance) -> None
     assert leg(settled)["evidence"]["inputs"]["rates_pct_8h"][0] == 0.02
 
 
-def test_while_the_newest_settlement_is_contested_what_stood_goes_on_standing(
-    instance: Instance,
-) -> None:
+def test_earlier_stance_stays_while_the_newest_settlement_is_contested(instance: Instance) -> None:
     first = instance.issue()[FUNDING]
     instance.report(0.01)
     instance.report(0.02)
@@ -471,9 +459,7 @@ def test_while_the_newest_settlement_is_contested_what_stood_goes_on_standing(
     assert leg(after)["levels"]["fundingRatePct8h"] == 0.02
 
 
-def test_a_new_settlement_is_judged_once_by_its_report_or_without_one_by_the_reading(
-    instance: Instance,
-) -> None:
+def test_new_settlement_is_judged_once_by_its_report_or_the_reading(instance: Instance) -> None:
     def funding() -> tuple[int, float]:
         stance = instance.issue()[FUNDING]
         return stance.revision, leg(stance)["levels"]["fundingRatePct8h"]
@@ -493,9 +479,7 @@ def test_a_new_settlement_is_judged_once_by_its_report_or_without_one_by_the_rea
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_hysteresis_goes_on_from_the_leg_before_and_never_from_itself(
-    before_friday: Instance, restarts: bool
-) -> None:
+def test_hysteresis_continues_from_the_leg_before(before_friday: Instance, restarts: bool) -> None:
     instance = before_friday
     thursday, friday = days()[-2:]
 
@@ -550,7 +534,7 @@ def test_without_evidence_nothing_is_issued_and_the_reasons_are_told(bare: Insta
     "Nothing is recorded twice, and the next stance is the newest.",
 )
 @pytest.mark.parametrize("passed", [30 * DAY, -2 * DAY])
-def test_what_stood_goes_on_standing_when_the_evidence_grows_old_or_the_clock_is_set_back(
+def test_stances_stay_with_old_evidence_or_a_clock_set_back(
     instance: Instance, passed: int
 ) -> None:
     before = instance.issue()
@@ -592,9 +576,7 @@ def test_stance_is_not_durable_while_the_history_is_unavailable(instance: Instan
     }
 
 
-def test_a_revision_that_cannot_be_recorded_has_the_number_it_would_have(
-    instance: Instance,
-) -> None:
+def test_unrecorded_revision_has_the_number_it_would_have(instance: Instance) -> None:
     instance.issue()
     instance.history.shut()
     same = instance.issue()[FUNDING]
@@ -627,7 +609,7 @@ def all_shown(stances: Iterable[CurrentStance]) -> dict[str, CurrentStance]:
     "A stance can't be recorded for a while",
     "It keeps its first `issued_at`, even under a new leader, until its evidence changes.",
 )
-def test_unrecorded_stance_keeps_its_first_issue_time(
+def test_unrecorded_stance_keeps_its_time(
     instance: Instance, restarts: bool, can_read: bool
 ) -> None:
     instance.history.shut()
@@ -665,9 +647,7 @@ def test_evidence_that_is_as_it_was_recorded_again_is_no_new_issue(instance: Ins
     "The history is unreadable and no new stance is issued, even after a restart",
     "The last published stances stay published, as not durable.",
 )
-def test_published_stances_stay_while_the_history_is_unavailable(
-    instance: Instance, restarts: bool
-) -> None:
+def test_published_stances_stay_while_history_is_away(instance: Instance, restarts: bool) -> None:
     instance.issue()
     instance.withdraw(RATES)
     before = instance.issue()
@@ -687,7 +667,7 @@ def test_published_stances_stay_while_the_history_is_unavailable(
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_what_could_not_be_recorded_stays_until_the_record_can_be_read_again(
+def test_unrecorded_stance_stays_until_the_record_is_back(
     instance: Instance, restarts: bool
 ) -> None:
     recorded = instance.issue()[FUNDING]
@@ -703,9 +683,7 @@ def test_what_could_not_be_recorded_stays_until_the_record_can_be_read_again(
     assert instance.issue()[FUNDING] == recorded
 
 
-def test_a_new_leader_without_the_record_judges_on_from_what_was_published(
-    before_friday: Instance,
-) -> None:
+def test_new_leader_without_the_record_uses_what_was_published(before_friday: Instance) -> None:
     thursday, friday = days()[-2:]
     instance = before_friday
     instance.observe({US10Y: 3.9}, thursday)
@@ -737,9 +715,7 @@ def test_who_leads_again_begins_with_what_was_published_meanwhile(instance: Inst
     assert shown(instance.issue()[FUNDING]) == shown(meanwhile)
 
 
-def test_nothing_is_recorded_that_was_judged_without_the_leg_before_it(
-    before_friday: Instance,
-) -> None:
+def test_nothing_judged_without_the_leg_before_it_is_recorded(before_friday: Instance) -> None:
     thursday, friday = days()[-2:]
     instance = before_friday
     instance.observe({US10Y: 3.9}, thursday)
@@ -788,9 +764,7 @@ def test_evidence_that_goes_back_to_an_earlier_period_records_nothing(instance: 
 
 
 @pytest.mark.contract("stance.transitions")
-def test_a_withdrawn_stance_is_open_again_with_the_next_version_that_is_recorded(
-    instance: Instance,
-) -> None:
+def test_withdrawn_stance_is_open_again_with_the_next_recorded_version(instance: Instance) -> None:
     instance.issue()
     withdrawal = (instance.clock(), instance.withdraw(FUNDING))
     shown = [instance.issue()[FUNDING]]
@@ -824,9 +798,7 @@ def test_without_a_file_of_the_operator_the_issuers_figures_count(bare: Instance
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(3))
-def test_whatever_happens_the_record_is_whole_and_nothing_durable_is_invented(
-    instance: Instance, seed: int
-) -> None:
+def test_record_is_whole_and_no_digest_is_invented(instance: Instance, seed: int) -> None:
     chance = Random(seed)
     happenings: list[Callable[[], object]] = [
         lambda: instance.clock.pass_seconds(chance.uniform(-3600, 6 * 3600)),

@@ -168,9 +168,7 @@ def test_a_takeover_within_a_minute_writes_nothing_twice(office: Office) -> None
     assert list(conclusion.signals.changes) == []
 
 
-def test_a_settlement_between_two_desks_is_noted_by_the_second_and_the_flip_told(
-    office: Office,
-) -> None:
+def test_settlement_between_two_judges_is_noted_by_the_second(office: Office) -> None:
     office.conclude(seen_at(AT - 8 * HOUR - 5_000, 0.01, AT - 8 * HOUR))
     office.conclude(seen_at(AT - 8 * HOUR, -0.001, AT))
     office.conclude(seen_at(AT - 5_000, -0.001, AT))
@@ -184,9 +182,7 @@ def test_a_settlement_between_two_desks_is_noted_by_the_second_and_the_flip_told
     assert "funding-flip" not in rules(again)
 
 
-def test_a_flip_over_a_settlement_of_zero_is_told_also_by_a_desk_that_took_over(
-    office: Office,
-) -> None:
+def test_flip_over_a_settlement_of_zero_is_told_after_a_takeover(office: Office) -> None:
     rates = {AT - 16 * HOUR: 0.01, AT - 8 * HOUR: 0.0, AT: -0.001}
     for settles, rate in rates.items():
         office.take_over(settles - 5_000, rate, settles)
@@ -220,9 +216,7 @@ def test_a_cooldown_lasts_over_a_restart(office: Office) -> None:
     "No collector runs for a while",
     "The first reading afterwards writes a brief that names the gap.",
 )
-def test_every_outage_is_told_however_soon_after_another_and_whoever_takes_over(
-    office: Office,
-) -> None:
+def test_every_outage_is_told_however_soon_after_another(office: Office) -> None:
     office.conclude(seen_at(AT), now=AT)
     start = AT
     for passed in (MINUTE, 2 * MINUTE, 30 * MINUTE):
@@ -281,9 +275,7 @@ def test_a_carried_past_has_no_outage_and_its_continuation_neither(office: Offic
     assert rules(office.conclude(seen_at(AT + 2 * HOUR))) == []
 
 
-def test_hours_that_ended_while_nobody_worked_are_recorded_as_far_as_they_were_watched(
-    office: Office,
-) -> None:
+def test_hours_without_a_collector_are_recorded_as_far_as_watched(office: Office) -> None:
     office.watch(AT - HOUR, AT + HOUR // 2)
     office.judge.of("bybit").liquidated([Liquidation(AT + 7, "BTCUSDT", "long", 1.0, 100.0)])
     office.conclude(seen_at(AT + HOUR // 2))
@@ -425,9 +417,7 @@ def test_a_judge_that_takes_over_continues_with_the_venue_in_use(office: Office)
     assert office.latest(VENUE_IN_USE) == before
 
 
-def test_a_venue_in_use_that_was_removed_gives_way_to_the_own_record_of_the_next(
-    office: Office,
-) -> None:
+def test_removed_venue_gives_way_to_the_own_record_of_the_next(office: Office) -> None:
     switch(office)
     conclusion = office.take_over(AT + 5_000, 0.04)
     regime = office.latest(REGIME)
@@ -437,9 +427,7 @@ def test_a_venue_in_use_that_was_removed_gives_way_to_the_own_record_of_the_next
     assert rules(conclusion) == []
 
 
-def test_a_venue_that_is_new_to_an_older_database_takes_nothing_from_the_primary(
-    office: Office,
-) -> None:
+def test_venue_new_to_an_older_database_takes_nothing_from_the_primary(office: Office) -> None:
     office.watch(AT - HOUR, AT)
     office.store(office.judge.conclude(seen_at(AT, 0.04), AT)._replace(in_use=None))
     judge = office.hire(AT + 5_000, TWO_VENUES)

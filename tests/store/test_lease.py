@@ -49,17 +49,13 @@ async def test_of_many_that_ask_at_once_exactly_one_gets_it(claim: Claim) -> Non
     assert asked.count(True) == 1
 
 
-async def test_two_leases_with_other_names_do_not_meet(
-    database: Database, clock: HandClock
-) -> None:
+async def test_leases_with_other_names_do_not_meet(database: Database, clock: HandClock) -> None:
     for name in ("collector", "mailer"):
         lease = Lease(database, name, "a", clock=clock, milliseconds=MILLISECONDS)
         assert await lease.acquire()
 
 
-async def test_the_holder_renews_with_the_same_token(
-    claim: Claim, database: Database, clock: HandClock
-) -> None:
+async def test_renewal_keeps_the_token(claim: Claim, database: Database, clock: HandClock) -> None:
     lease, rival = claim("a"), claim("b")
     await lease.acquire()
     for _ in range(5):
@@ -99,18 +95,14 @@ async def test_a_holder_that_slept_through_another_one_cannot_renew_even_when_it
     assert await sleeper.acquire()
 
 
-async def test_a_lease_written_by_a_clock_that_ran_ahead_keeps_nobody_out(
-    claim: Claim, clock: HandClock
-) -> None:
+async def test_lease_from_the_future_keeps_nobody_out(claim: Claim, clock: HandClock) -> None:
     await claim("a").acquire()
     clock.pass_seconds(-3600)
 
     assert await claim("b").acquire()
 
 
-async def test_hosts_whose_clocks_differ_agree_by_the_servers_clock(
-    database: Database, clock: HandClock
-) -> None:
+async def test_hosts_agree_by_the_clock_of_the_server(database: Database, clock: HandClock) -> None:
     async def server(_: Queryable) -> int:
         return clock()
 
@@ -163,9 +155,7 @@ def test_collector_whose_clock_differs_from_the_servers_does_not_lead(
     assert all(each.startswith("this host's clock is 3") for each in said)
 
 
-async def test_the_next_takes_over_the_moment_the_lease_runs_out_or_is_released(
-    claim: Claim, clock: HandClock
-) -> None:
+async def test_next_takes_over_when_the_lease_ends(claim: Claim, clock: HandClock) -> None:
     first, second = claim("a"), claim("b")
     await first.acquire()
     clock.pass_seconds(14.999)
@@ -226,9 +216,7 @@ async def test_a_release_by_who_lost_the_lease_does_not_disturb_its_holder(
     assert not await claim("c").acquire()
 
 
-async def test_an_acquisition_whose_caller_is_cancelled_can_still_be_released(
-    claim: Claim,
-) -> None:
+async def test_cancelled_acquisition_can_be_released(claim: Claim) -> None:
     lease, following = claim("a"), claim("b")
 
     acquiring = asyncio.create_task(lease.acquire())

@@ -265,9 +265,7 @@ def test_a_withdrawn_kind_is_opened_again_by_other_content_only(record: Record) 
     assert digests == [DigestRow(2, second.event_digest, START)]
 
 
-def test_what_cannot_be_written_alike_everywhere_is_refused_and_nothing_recorded(
-    record: Record,
-) -> None:
+def test_number_that_json_does_not_know_is_refused(record: Record) -> None:
     with pytest.raises(ValueError, match=r".*"):
         record.version(inputs={"value": float("nan")})
     assert record.count() == 0
@@ -291,9 +289,7 @@ def test_a_damaged_version_is_neither_shown_nor_built_upon(record: Record) -> No
         record.version(1)
 
 
-def test_a_record_without_its_tables_is_unavailable(
-    empty_database: Database, runner: asyncio.Runner
-) -> None:
+def test_missing_tables_are_unavailable(empty_database: Database, runner: asyncio.Runner) -> None:
     record = Record(empty_database, runner)
     with pytest.raises(DatabaseUnavailable):
         record.version()
@@ -326,9 +322,7 @@ def race(start_python: StartPython, *legs: str) -> list[list[list[str]]]:
     return [[line.split() for line in text.splitlines()] for text in printed]
 
 
-def test_two_issuers_of_the_same_stances_record_each_once(
-    record: Record, start_python: StartPython
-) -> None:
+def test_two_issuers_record_a_stance_once(record: Record, start_python: StartPython) -> None:
     told = race(start_python, "0", "0")
 
     answers = [(sequence, own) for issuer in told for sequence, own, _ in issuer]
@@ -340,9 +334,7 @@ def test_two_issuers_of_the_same_stances_record_each_once(
 
 @pytest.mark.thorough
 @pytest.mark.both_engines
-def test_two_issuers_of_other_stances_record_all_in_one_order(
-    record: Record, start_python: StartPython
-) -> None:
+def test_two_issuers_record_all_in_one_order(record: Record, start_python: StartPython) -> None:
     told = race(start_python, "number", "1000 + number")
 
     recorded = record.run(record.ledger.digests(FUNDING, "versions", 0, 100))

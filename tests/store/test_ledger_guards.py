@@ -133,9 +133,7 @@ REWRITES = {SQLITE: BOTH | ON_SQLITE, POSTGRESQL: BOTH | ON_POSTGRESQL}
     [(engine, way) for engine, ways in REWRITES.items() for way in ways],
     indirect=["engine"],
 )
-async def test_database_refuses_to_change_or_delete_a_recorded_stance(
-    history: Database, way: str
-) -> None:
+async def test_database_refuses_to_change_a_recorded_stance(history: Database, way: str) -> None:
     before = [await history.fetch(sql) for sql in EVERYTHING]
 
     with pytest.raises(ConstraintViolated):
@@ -177,9 +175,7 @@ ADDED = "CREATE TRIGGER added AFTER INSERT ON fences\nBEGIN\n    DELETE FROM fen
 @pytest.mark.parametrize(
     ("sql", "name"), [(f"DROP TRIGGER {GO}; {HARMLESS}", GO), (ADDED, "added")]
 )
-async def test_trigger_that_was_made_harmless_or_added_is_reported(
-    history: Database, sql: str, name: str
-) -> None:
+async def test_changed_or_added_trigger_is_reported(history: Database, sql: str, name: str) -> None:
     await history.write(lambda tx: tx.script(sql))
 
     assert await wrong_guards(history) == [name]

@@ -93,9 +93,7 @@ def test_a_record_as_it_was_made_is_whole_and_progress_is_told(path: Path) -> No
     assert seen == sorted(seen)
 
 
-async def test_an_empty_record_is_whole_and_a_missing_one_unavailable(
-    empty_database: Database,
-) -> None:
+async def test_empty_record_is_whole_and_a_missing_one_is_not(empty_database: Database) -> None:
     with pytest.raises(DatabaseUnavailable):
         await verify(empty_database)
     await make_history(empty_database)
@@ -120,9 +118,7 @@ CHANGES = [
     "A byte of the history changes on the disk",
     "`stances verify` names the version it belongs to.",
 )
-def test_changed_column_of_a_version_or_an_event_is_reported(
-    path: Path, place: str, column: str
-) -> None:
+def test_changed_column_is_reported(path: Path, place: str, column: str) -> None:
     with unguarded(path) as connection:
         ((value,),) = connection.execute(f"SELECT {column} FROM {place}")
     for change in [value + 100] if isinstance(value, int) else flips(value):
@@ -153,9 +149,7 @@ def flips(text: str) -> list[str]:
         ),
     ],
 )
-def test_a_version_or_an_event_that_was_taken_out_is_missed(
-    path: Path, sql: str, broken: BrokenRecord
-) -> None:
+def test_deleted_version_or_event_is_missed(path: Path, sql: str, broken: BrokenRecord) -> None:
     with unguarded(path) as connection:
         connection.execute(sql)
 
@@ -202,9 +196,7 @@ def test_a_forged_version_is_betrayed_by_its_place_in_the_chain(
 
 
 @pytest.mark.parametrize("part", ["why", "by", "salt"])
-def test_an_event_whose_digest_was_made_to_fit_is_betrayed_by_its_evidence(
-    path: Path, part: str
-) -> None:
+def test_event_with_a_fitting_digest_is_betrayed_by_its_evidence(path: Path, part: str) -> None:
     with unguarded(path) as connection:
         sql = "SELECT document FROM stance_events WHERE position = 3"
         ((text,),) = connection.execute(sql)

@@ -48,9 +48,7 @@ def figures(database: Database, runner: asyncio.Runner) -> Figures:
     return Figures(database, runner)
 
 
-def test_each_value_is_kept_with_its_source_and_the_instant_it_was_first_read(
-    figures: Figures,
-) -> None:
+def test_each_value_is_kept_with_when_it_was_first_read(figures: Figures) -> None:
     readings = [read(TUESDAY, 3.9), read(MONDAY, 0.0), read(MONDAY, 3.88, EFFR)]
     tuesday, monday = seen(TUESDAY, 1, 3.9), seen(MONDAY, 1, 0.0)
 
@@ -90,9 +88,7 @@ def test_what_was_known_at_an_instant_is_without_what_came_later(figures: Figure
     ]
 
 
-def test_a_clock_set_back_does_not_make_a_revision_older_than_what_it_revises(
-    figures: Figures,
-) -> None:
+def test_revision_is_never_older_than_what_it_revises(figures: Figures) -> None:
     figures.record(read(MONDAY, 1.0))
     figures.record(read(MONDAY, 2.0), at=START - HOUR)
 
@@ -126,9 +122,7 @@ def test_a_batch_is_kept_whole_or_not_at_all(figures: Figures) -> None:
     ),
     indirect=["engine"],
 )
-def test_the_database_itself_refuses_whatever_is_not_the_next_revision(
-    figures: Figures, sql: str
-) -> None:
+def test_database_refuses_what_is_not_the_next_revision(figures: Figures, sql: str) -> None:
     figures.record(read(MONDAY, 3.9))
     before = figures.rows()
 
@@ -156,9 +150,7 @@ asyncio.run(main())
 
 
 @pytest.mark.thorough
-def test_two_processes_that_read_the_same_at_once_record_it_once(
-    figures: Figures, start_python: StartPython
-) -> None:
+def test_two_processes_record_a_value_once(figures: Figures, start_python: StartPython) -> None:
     printed = run_together(start_python(READER) for _ in range(2))
 
     added = zip(*(text.split() for text in printed), strict=True)

@@ -6,13 +6,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from barograph.errors import ConfigurationError
 from barograph.history.ledger import HISTORY
-from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction
+from barograph.kit.database import Database, DatabaseUnavailable, Transaction, Value
 from barograph.kit.migrations import (
     SERVICE,
     Migration,
@@ -20,7 +21,7 @@ from barograph.kit.migrations import (
     packaged_migrations,
     upgrade,
 )
-from support.backends import on_sqlite
+from support.backends import StartPython, on_sqlite
 from support.clock import START, HandClock
 
 FIRST = Migration(1, "first", "CREATE TABLE one (a BIGINT); CREATE INDEX one_a ON one (a);")
@@ -71,7 +72,7 @@ async def test_the_packaged_migrations_make_the_schema(database: Database) -> No
     assert await missing_migrations(database, steps) == []
 
 
-RECORDED_BEFORE_VENUES = {
+RECORDED_BEFORE_VENUES: dict[str, tuple[Value, ...]] = {
     "readings": ("hour", "BTCUSDT", START, 50_000.0, 0.01, 8.0, 5e9, None),
     "liquidations": (START, "BTCUSDT", "long", 0.5, 50_000.0),
     "watched_spans": (START, START + 1),
@@ -82,35 +83,28 @@ RECORDED_BEFORE_VENUES = {
 }
 
 
+async def execute(tx: Transaction, sql: str, values: tuple[Value, ...]) -> None:
+    await tx.execute(sql, *values)
+
+
 @on_sqlite
-async def test_market_data_recorded_before_venues_is_kept_as_measured_at_bybit(
-    empty_database: Database,
-) -> None:
+async def test_data_recorded_before_venues_is_of_bybit(empty_database: Database) -> None:
     steps = packaged_migrations()
     await upgrade(empty_database, steps[:13], HandClock())
-
-    async def record(tx: Transaction) -> None:
-        for table, row in RECORDED_BEFORE_VENUES.items():
-            places = ", ".join(f"${number + 1}" for number in range(len(row)))
-            await tx.execute(f"INSERT INTO {table} VALUES ({places})", *row)
-
-    async def recorded(tx: Transaction) -> dict[str, list[Row]]:
-        return {table: await tx.fetch(f"SELECT * FROM {table}") for table in RECORDED_BEFORE_VENUES}
-
-    await empty_database.write(record)
+    expected = {}
+    for table, row in RECORDED_BEFORE_VENUES.items():
+        places = ", ".join(f"${number + 1}" for number in range(len(row)))
+        sql = f"INSERT INTO {table} VALUES ({places})"
+        await empty_database.write(partial(execute, sql=sql, values=row))
+        coins = [None] if table == "readings" else []  # no open interest in coins
+        expected[table] = [("bybit", *row, *coins, "measured")]
     await upgrade(empty_database, steps, HandClock())
 
-    expected = {
-        table: [("bybit", *row, "measured")] for table, row in RECORDED_BEFORE_VENUES.items()
-    }
-    (measured,) = expected["readings"]
-    expected["readings"] = [(*measured[:-1], None, "measured")]  # no open interest in coins
-    assert await empty_database.read(recorded) == expected
+    for table, rows in expected.items():
+        assert await empty_database.fetch(f"SELECT * FROM {table}") == rows
 
 
-async def test_an_edited_file_is_refused_with_a_remedy_and_nothing_is_applied(
-    empty_database: Database,
-) -> None:
+async def test_edited_migration_is_refused_with_a_remedy(empty_database: Database) -> None:
     await upgrade(empty_database, [FIRST], HandClock())
     edited = FIRST._replace(sql=FIRST.sql + " ")
 
@@ -124,9 +118,7 @@ async def test_an_edited_file_is_refused_with_a_remedy_and_nothing_is_applied(
     "A newer version created the database",
     "The service refuses to start and says what to do.",
 )
-async def test_a_database_of_a_newer_version_is_refused_with_a_remedy(
-    empty_database: Database,
-) -> None:
+async def test_database_of_a_newer_version_is_refused(empty_database: Database) -> None:
     await upgrade(empty_database, [FIRST, SECOND], HandClock())
 
     with pytest.raises(ConfigurationError, match=r"migration 2, .* run the newer barograph"):
@@ -163,7 +155,7 @@ asyncio.run(upgrade(database, steps, clock))
 @pytest.mark.both_engines
 def test_a_process_that_dies_in_the_middle_leaves_the_old_schema_whole(
     empty_database: Database,
-    start_python: Callable[[str], "subprocess.Popen[str]"],
+    start_python: StartPython,
     assert_sound: Callable[[], None],
     runner: asyncio.Runner,
 ) -> None:

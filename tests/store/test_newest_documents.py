@@ -39,9 +39,7 @@ BOTH = ("document = replace(document, 'neutral', 'cautious')", "history_digest =
     ],
     indirect=["engine"],
 )
-async def test_a_version_that_was_intact_is_refused_once_it_is_altered(
-    history: Database, change: str
-) -> None:
+async def test_version_is_refused_once_it_is_altered(history: Database, change: str) -> None:
     await record(history, 2)
     assert [version.sequence for version in (await read(history)).versions] == [2, 1]
     disarm = drop_trigger(history.engine, "stance_versions", "never_change")

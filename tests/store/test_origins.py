@@ -113,9 +113,7 @@ def opened(note: str, key: Ed25519PrivateKey, name: str = NAME) -> Checkpoint:
     "The log continues as a new origin, under another name. Its last checkpoint under the old name "
     "says up to which entry both logs are the same.",
 )
-async def test_restored_log_that_is_not_proven_complete_starts_a_new_origin(
-    instance: Make, has_kept: bool
-) -> None:
+async def test_log_not_proven_complete_starts_a_new_origin(instance: Make, has_kept: bool) -> None:
     lost, restored = await instance(2), await instance(2)
 
     await lost.grow(4)
@@ -136,9 +134,7 @@ async def test_restored_log_that_is_not_proven_complete_starts_a_new_origin(
         await resume_signing(restored.record, KEY, [old])
 
 
-async def test_log_with_other_entries_or_an_older_checkpoint_starts_a_new_origin(
-    instance: Make,
-) -> None:
+async def test_log_with_other_entries_starts_a_new_origin(instance: Make) -> None:
     lost, restored = await instance(2), await instance(2)
     older = await restored.sign()
     await lost.grow(4)
@@ -152,9 +148,7 @@ async def test_log_with_other_entries_or_an_older_checkpoint_starts_a_new_origin
     assert why == "4 entries were signed, so a checkpoint of 2 is not the newest"
 
 
-async def test_log_whose_key_is_lost_continues_as_a_new_origin_with_another_key(
-    instance: Make,
-) -> None:
+async def test_log_whose_key_is_lost_continues_as_a_new_origin(instance: Make) -> None:
     made = await instance(2)
 
     kept = await made.sign()
@@ -192,9 +186,7 @@ async def test_restored_log_that_holds_everything_signed_keeps_its_name(instance
     "The operator rotates the signing key while web processes run",
     "A process that has only the old key stops signing. Old checkpoints can still be verified.",
 )
-async def test_old_signatures_verify_after_a_rotation_and_the_old_key_signs_no_more(
-    instance: Make,
-) -> None:
+async def test_old_signatures_verify_after_a_rotation(instance: Make) -> None:
     rotated = await instance(2)
 
     old, behind = await rotated.sign(), rotated.worker(KEY)
@@ -243,7 +235,7 @@ CHANGES = pytest.mark.parametrize("change", [rotate_key, new_origin])
 
 
 @CHANGES
-async def test_last_checkpoints_are_signed_only_under_the_address_that_witnesses_know(
+async def test_last_checkpoint_is_signed_under_its_address(
     instance: Make, change: ChangeKey
 ) -> None:
     made = await instance(1)
@@ -257,9 +249,7 @@ async def test_last_checkpoints_are_signed_only_under_the_address_that_witnesses
 
 
 @CHANGES
-async def test_key_that_is_replaced_while_another_process_uses_it_signs_no_more(
-    instance: Make, change: ChangeKey
-) -> None:
+async def test_key_that_is_replaced_in_use_signs_no_more(instance: Make, change: ChangeKey) -> None:
     changed = await instance(2)
 
     during = changed.record_while(change(changed.record, KEY, NEXT))

@@ -153,9 +153,7 @@ def test_permanently_rejected_mail_is_dropped_and_others_are_sent(
     assert "a-subject" not in str(said)
 
 
-def test_a_mail_is_given_up_when_its_time_is_over(
-    office: Office, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_mail_is_given_up_in_the_end(office: Office, caplog: pytest.LogCaptureFixture) -> None:
     office.put("a")
     office.server.failures["a"] = Unreachable("away")
     began = office.clock()
@@ -169,9 +167,7 @@ def test_a_mail_is_given_up_when_its_time_is_over(
 
 
 @pytest.mark.parametrize("failure", [Unreachable("away"), Throttled("slow down", retry_after=0.0)])
-def test_a_server_that_does_not_answer_or_says_slow_down_is_asked_once_a_round(
-    office: Office, failure: UpstreamError
-) -> None:
+def test_throttling_server_is_asked_once_per_round(office: Office, failure: UpstreamError) -> None:
     for subject in "abc":
         office.put(subject)
     office.server.failures["a"] = failure

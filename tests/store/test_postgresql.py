@@ -77,9 +77,7 @@ async def test_no_more_than_three_connections_are_opened(empty_database: Databas
     assert max(rows[0][0] for rows in counts) == MAX_CONNECTIONS
 
 
-async def test_reads_are_answered_while_many_writes_wait_for_another_process(
-    numbers: Database, open_database: Open
-) -> None:
+async def test_reads_are_answered_while_writes_wait(numbers: Database, open_database: Open) -> None:
     holds, may_end = asyncio.Event(), asyncio.Event()
 
     async def hold(tx: Transaction) -> int:
@@ -116,9 +114,7 @@ async def test_violation_names_the_constraint_but_no_value_of_the_row(numbers: D
     assert "4711" not in "".join(format_exception(violated.value))
 
 
-async def test_write_that_hides_the_failure_of_a_statement_is_not_reported_as_made(
-    numbers: Database,
-) -> None:
+async def test_write_that_hides_a_failure_is_not_reported_as_made(numbers: Database) -> None:
     async def hide(tx: Transaction) -> None:
         await add(tx)
         with suppress(asyncpg.PostgresError):
@@ -146,9 +142,7 @@ def on_silent(silent: socket.socket, statement_ms: int) -> PostgreSQLDatabase:
     "PostgreSQL accepts connections but doesn't answer",
     "A request waits as long as one statement may take, whatever it waits for, and fails.",
 )
-async def test_caller_of_a_server_that_does_not_answer_waits_no_longer_than_for_a_statement(
-    silent: socket.socket,
-) -> None:
+async def test_silent_server_is_waited_for_as_long_as_a_statement(silent: socket.socket) -> None:
     asked = [on_silent(silent, statement_ms).fetch("SELECT 1") for statement_ms in (1_000, 1)]
     waiting = [asyncio.create_task(each) for each in asked]
     done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -320,9 +314,7 @@ def own_url(own_server: PostgreSQL) -> str:
 
 
 @pytest.mark.thorough
-async def test_write_that_a_crash_undid_is_not_mistaken_for_one_with_its_number(
-    own_server: PostgreSQL, own_url: str
-) -> None:
+async def test_write_undone_by_a_crash_is_unknown(own_server: PostgreSQL, own_url: str) -> None:
     async def crash(_: Callable[[], Awaitable[None]]) -> None:
         await asyncio.to_thread(own_server.crash)
         await asyncio.to_thread(own_server.start)
@@ -342,9 +334,7 @@ async def test_write_that_a_crash_undid_is_not_mistaken_for_one_with_its_number(
     "PostgreSQL restarts",
     "Every process reconnects. No request fails after the restart.",
 )
-async def test_restarted_server_is_used_again_without_a_failed_request(
-    own_server: PostgreSQL, own_url: str
-) -> None:
+async def test_restarted_server_is_used_again(own_server: PostgreSQL, own_url: str) -> None:
     database = PostgreSQLDatabase(own_url)
     await database.write(create)
     await asyncio.gather(*(database.fetch("SELECT pg_sleep(0.01)") for _ in range(3)))

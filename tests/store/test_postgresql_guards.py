@@ -156,9 +156,7 @@ def test_role_that_may_not_upgrade_is_told_to_use_the_owner(server: PostgreSQL) 
     "The service refuses to start, even if the two URLs differ.",
 )
 @pytest.mark.parametrize(("schema", "other"), [(SERVICE, HISTORY), (HISTORY, SERVICE)])
-def test_database_of_the_other_schema_is_refused(
-    server: PostgreSQL, schema: str, other: str
-) -> None:
+def test_other_schema_is_refused(server: PostgreSQL, schema: str, other: str) -> None:
     with pytest.raises(ConfigurationError, match=rf"database of the {schema}: .* two databases"):
         on(server.url(NAMES[schema]), partial(apply, other))
 
@@ -217,16 +215,16 @@ def test_what_cannot_change_the_record_is_not_refused(history: str) -> None:
 
 
 @pytest.mark.thorough
-def test_restored_dump_has_the_shipped_triggers_and_rights(
-    server: PostgreSQL, history: str
-) -> None:
+def test_restored_dump_has_the_triggers_and_rights(server: PostgreSQL, history: str) -> None:
     ledger_of = partial(Ledger, clock=HandClock())
     on(history, lambda database: ledger_of(database).append(proposal()))
     programs = server.folder / PROGRAMS
     restored = server.create()
     dump = subprocess.run([programs / "pg_dump", "-d", history], capture_output=True, check=True)
-    psql = [programs / "psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", restored, "-f", "-"]
-    subprocess.run(psql, input=dump.stdout, capture_output=True, check=True)
+    options = ["-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", restored, "-f", "-"]
+    subprocess.run(
+        [programs / "psql", *options], input=dump.stdout, capture_output=True, check=True
+    )
     as_runtime = restored.replace("postgres@", f"{RUNTIME}@")
 
     assert on(as_runtime, partial(apply, HISTORY)) == []
@@ -281,9 +279,7 @@ def line(url: str, schema: str, clock: Clock = system_clock) -> str:
 
 
 @pytest.mark.parametrize("schema", NAMES)
-def test_doctor_reports_a_healthy_database_and_notes_who_connects_as_its_owner(
-    server: PostgreSQL, schema: str
-) -> None:
+def test_doctor_reports_a_healthy_database_and_owners(server: PostgreSQL, schema: str) -> None:
     healthy = r"PostgreSQL \d+\S*( \(.*\))?, up to date, clock differs by \d\.\d s"
     owner = "; we connect as its owner or a superuser -> connect as the run-time role"
 

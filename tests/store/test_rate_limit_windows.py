@@ -173,9 +173,7 @@ def test_store_agrees_with_counting_every_stamp(open_counter: OpenCounter) -> No
     agree()
 
 
-def test_clock_that_is_set_back_lets_no_more_through_and_locks_nobody_out(
-    open_counter: OpenCounter,
-) -> None:
+def test_clock_set_back_neither_adds_requests_nor_locks_out(open_counter: OpenCounter) -> None:
     """`passed` is real time; the clock loses some of it at each step back."""
     moves = st.tuples(STEPS, st.sampled_from([0, 0, 0, 1, 700, MINUTE, HOUR]))
 

@@ -200,7 +200,7 @@ def test_payment_that_advances_during_reconciling_is_left_alone(desk: Desk) -> N
         ("unused", "unknown", CUT_OFF),
     ],
 )
-def test_interrupted_settlement_gets_the_result_the_chain_shows(
+def test_chain_decides_an_interrupted_settlement(
     desk: Desk, word: Any, state: State, reason: str
 ) -> None:
     payment = desk.pay(state="settling")
@@ -255,23 +255,18 @@ def test_what_is_not_settled_yet_is_asked_for_again(desk: Desk) -> None:
     "It stays `unknown` until the operator resolves it. It is neither granted nor charged again.",
 )
 def test_unknown_payment_stays_unknown_without_a_chain(desk: Desk) -> None:
-    unknown, settling = desk.pay(1), desk.pay(2, "settling")
-    claimed = desk.pay(3, "claimed")
+    states: list[State] = ["unknown", "settling", "claimed"]
+    payments = [desk.pay(number, state) for number, state in enumerate(states, 1)]
     desk.wait(DAY)
 
     assert desk.reconcile(chain=None) == Reconciled(released=1, lost=1, waiting=2)
     assert desk.reconcile(chain=None) == Reconciled(waiting=2)
-    assert [desk.now(each).state for each in (unknown, settling, claimed)] == [
-        "unknown",
-        "unknown",
-        "released",
-    ]
+    after = [desk.now(payment).state for payment in payments]
+    assert after == ["unknown", "unknown", "released"]
     assert desk.feed() == []
 
 
-def test_a_chain_that_cannot_be_asked_changes_nothing(
-    desk: Desk, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_missing_chain_changes_nothing(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
     payment = desk.pay()
     desk.chain.otherwise = ChainUnavailable("the node does not answer in time")
     desk.wait(DAY)
@@ -337,9 +332,7 @@ def test_a_journal_that_cannot_be_written_ends_the_round_and_grants_nothing(desk
 
     with pytest.raises(DatabaseUnavailable):
         desk.run(desk.reconciler(Late(desk.database, fail)).once())
-
-    assert desk.now(payment) == payment
-    assert desk.feed() == []
+    assert (desk.now(payment), desk.feed()) == (payment, [])
 
 
 def test_of_two_who_reconcile_at_once_one_settles_and_grants(
@@ -389,19 +382,17 @@ def test_payer_of_an_unreported_settlement_gets_the_body_with_same_proof(desk: D
     async def produce() -> str:
         return "the body"
 
-    async def take() -> str:
-        taken = await show(cashier, own, FEED_PATH, produce, desk.grants.grant)
-        return taken.body
+    def take() -> str:
+        return desk.run(show(cashier, own, FEED_PATH, produce, desk.grants.grant)).body
 
     for _ in range(2):
         with pytest.raises(PaymentUnfinished, match="outcome"):
-            desk.run(take())
+            take()
     desk.chain.otherwise = ChainFinding("used", TRANSACTION)
     assert desk.reconcile() == Reconciled(settled=1)
     desk.wait(DAY)
 
-    assert desk.run(take()) == "the body"
-    assert facilitator.charged == [own.nonce]
-    assert len(facilitator.asked) == 1
+    assert take() == "the body"
+    assert facilitator.charged == facilitator.asked == [own.nonce]
     (granted,) = desk.feed()
     assert granted.ends_at == START + 30 * DAY

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable
 from functools import partial
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import pytest
 
@@ -118,9 +118,7 @@ def hours_back(count: int, price: float = 100.0) -> list[ReadingRow]:
     ("days", "step", "count"),
     [(1, HOUR, 25), (7, HOUR, 169), (30, 2 * HOUR, 361), (60, 4 * HOUR, 361)],
 )
-def test_each_span_has_its_grid_and_few_points(
-    record: Record, days: int, step: int, count: int
-) -> None:
+def test_each_span_has_its_own_grid(record: Record, days: int, step: int, count: int) -> None:
     record.keep(hours_back(61 * 24))
     found = record.series(days=days)
     assert (found.interval, len(found.points), missing(found)) == (step, count, [])
@@ -138,12 +136,6 @@ def test_an_hour_without_a_reading_is_a_gap_and_is_not_filled(record: Record) ->
     assert (missing(series), len(series.points)) == ([unread], 7 * 24 + 1)
     unknown = record.series(contract="GONEUSDT")
     assert len(missing(unknown)) == len(unknown.points) > 0
-
-
-def test_what_is_between_two_points_of_a_coarse_grid_does_not_fill_one(record: Record) -> None:
-    on_grid = THIS_HOUR // (4 * HOUR) * 4 * HOUR
-    record.keep([a_reading(on_grid - HOUR), a_reading(on_grid - 3 * HOUR)])
-    assert known(record.series(days=60)) == []
 
 
 def test_each_measure_is_read_in_its_unit(record: Record) -> None:
@@ -167,10 +159,12 @@ def test_a_backfilled_hour_says_so_of_the_values_it_has(record: Record) -> None:
 
 
 def test_zero_is_a_value_and_a_share_that_was_not_known_is_a_gap(record: Record) -> None:
-    record.keep([a_reading(THIS_HOUR, rate_pct=0.0, interest=0.0)])
-    assert known(record.series("funding")) == [Point(THIS_HOUR, 0.0)]
-    assert known(record.series("open-interest")) == [Point(THIS_HOUR, 0.0)]
-    assert known(record.series("long-accounts")) == []
+    on_grid = THIS_HOUR // (4 * HOUR) * 4 * HOUR
+    record.keep([a_reading(on_grid, rate_pct=0.0, interest=0.0)])
+    record.keep(a_reading(on_grid - hours * HOUR) for hours in (1, 3))  # between two points
+    for measure, values in (("funding", [0.0]), ("open-interest", [0.0]), ("long-accounts", [])):
+        points = known(record.series(cast("Measure", measure), days=60))
+        assert points == [Point(on_grid, value) for value in values]
 
 
 def test_a_day_is_drawn_from_every_fifth_minute_where_there_are_minutes(record: Record) -> None:
@@ -182,7 +176,7 @@ def test_a_day_is_drawn_from_every_fifth_minute_where_there_are_minutes(record: 
 
 
 @pytest.mark.parametrize(("measured_hours", "minutes"), [(25, 0), (25, 60), (14, 14 * 60)])
-def test_minutes_that_do_not_cover_the_day_do_not_hide_its_hours(
+def test_minutes_of_a_part_do_not_hide_hours(
     record: Record, measured_hours: int, minutes: int
 ) -> None:
     past = hours_back(25)
@@ -201,9 +195,7 @@ def test_a_sample_is_awaited_for_a_while_before_it_is_missing(record: Record) ->
 
 
 @pytest.mark.parametrize(("days", "hours"), [(1, 1), (7, 6), (30, 24), (60, 24)])
-def test_liquidations_come_in_columns_that_lie_on_a_grid(
-    record: Record, days: int, hours: int
-) -> None:
+def test_liquidation_columns_lie_on_a_grid(record: Record, days: int, hours: int) -> None:
     record.keep_hours(
         *(LiquidationHour(THIS_HOUR - each * HOUR, 2.0, 1.0, 100.0) for each in range(1, 62 * 24))
     )
@@ -262,9 +254,7 @@ def test_a_day_is_not_over_however_much_of_it_was_watched_already(record: Record
 
 
 @pytest.mark.parametrize("days", DAYS)
-def test_the_interval_that_runs_is_there_up_to_the_newest_watched_minute(
-    record: Record, days: int
-) -> None:
+def test_running_interval_ends_with_the_newest_watched_minute(record: Record, days: int) -> None:
     last_hours = range(THIS_HOUR - 23 * HOUR, THIS_HOUR, HOUR)
     record.keep_hours(*(LiquidationHour(at, 1.0, 0.5, 100.0) for at in last_hours))
     newest = NOW - 2 * MINUTE
@@ -283,9 +273,7 @@ def test_the_interval_that_runs_is_there_up_to_the_newest_watched_minute(
     assert last.at <= newest < last.at + found.interval
 
 
-def test_what_was_missed_of_the_running_hour_counts_against_what_has_passed(
-    record: Record,
-) -> None:
+def test_missed_time_of_the_running_hour_counts_against_what_has_passed(record: Record) -> None:
     record.watch((THIS_HOUR, THIS_HOUR + 5 * MINUTE), (NOW - 5 * MINUTE, NOW))
     assert NOW - THIS_HOUR == 20 * MINUTE
     assert record.liquidations().columns[-1].watched_pct == 50.0
@@ -334,9 +322,7 @@ def test_time_that_nobody_watches_is_a_gap_up_to_now(record: Record) -> None:
 
 
 @pytest.mark.both_engines
-def test_a_day_of_liquidations_is_summed_by_coin_with_its_largest_and_its_gaps(
-    record: Record,
-) -> None:
+def test_day_of_liquidations_has_its_coins_its_largest_and_its_gaps(record: Record) -> None:
     start = NOW // DAY * DAY - DAY
     record.liquidate(start, "long", 3.0)
     record.liquidate(start + HOUR, "long", 2.0)
@@ -355,9 +341,7 @@ def test_a_day_of_liquidations_is_summed_by_coin_with_its_largest_and_its_gaps(
     assert len(days.hours.columns) == 24
 
 
-def test_a_past_regime_is_the_label_in_force_then_with_the_rate_that_was_measured_then(
-    record: Record,
-) -> None:
+def test_past_regime_has_the_label_and_the_rate_of_its_time(record: Record) -> None:
     record.change_regime(
         RegimeChange(NOW - 8 * DAY, "long-leaning", 0.02),
         RegimeChange(NOW - DAY, "unknown", None),

@@ -67,9 +67,7 @@ def test_what_is_reported_is_kept_with_the_instant_it_was_first_read(reports: Re
     assert [report.funding_rate_pct for report in reports.newest()] == [0.0, 0.02, 0.01]
 
 
-def test_a_report_is_backfilled_when_it_is_first_read_after_the_next_settlement(
-    reports: Reports,
-) -> None:
+def test_report_read_after_the_next_settlement_is_backfilled(reports: Reports) -> None:
     for back in (1, 2):
         reports.read_minute(AT - back * STEP - MINUTE)
     reports.record(rate(0.01, AT - STEP), at=AT)
@@ -147,9 +145,7 @@ def test_a_report_is_kept_whole_or_not_at_all(reports: Reports) -> None:
     ),
     indirect=["engine"],
 )
-def test_the_database_itself_refuses_whatever_is_not_the_next_revision(
-    reports: Reports, sql: str
-) -> None:
+def test_database_refuses_what_is_not_the_next_revision(reports: Reports, sql: str) -> None:
     reports.record(rate(0.01))
     before = reports.rows()
 

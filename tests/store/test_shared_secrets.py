@@ -23,6 +23,8 @@ from support.backends import Backend
 from support.databases import upgraded_database
 from support.postgresql import PostgreSQL
 
+NewHost = Callable[[str], Settings]
+
 
 @pytest.fixture(scope="module")
 def engine() -> Engine:
@@ -30,7 +32,7 @@ def engine() -> Engine:
 
 
 @pytest.fixture
-def host(tmp_path: Path, backend: Backend) -> Callable[[str], Settings]:
+def host(tmp_path: Path, backend: Backend) -> NewHost:
     """Makes the settings of a host with a new data folder."""
 
     def make(name: str) -> Settings:
@@ -50,7 +52,7 @@ async def start(database: Database, host: Settings) -> None:
     "It refuses to start and says how to share the secrets.",
 )
 async def test_host_with_other_secrets_is_refused_until_they_are_replaced(
-    database: Database, host: Callable[[str], Settings]
+    database: Database, host: NewHost
 ) -> None:
     first, second = host("first"), host("second")
     pepper = (first.data / PEPPER_FILE).read_bytes
@@ -82,7 +84,7 @@ async def test_host_with_other_secrets_is_refused_until_they_are_replaced(
 
 
 async def test_doctor_names_secrets_that_are_missing_or_differ_and_stores_nothing(
-    database: Database, host: Callable[[str], Settings]
+    database: Database, host: NewHost
 ) -> None:
     first, second = host("first"), host("second")
     said = [await check_secrets(second)]
@@ -99,8 +101,8 @@ async def test_doctor_names_secrets_that_are_missing_or_differ_and_stores_nothin
     assert f"copy the files from the data folder of another host to {second.data}" in said[3].remedy
 
 
-async def test_command_that_needs_the_pepper_compares_nothing_else(
-    database: Database, host: Callable[[str], Settings]
+async def test_command_for_the_pepper_compares_nothing_else(
+    database: Database, host: NewHost
 ) -> None:
     office, web = host("office"), host("web")
     pepper = {PEPPER_FILE: load_pepper(office)}
@@ -111,9 +113,7 @@ async def test_command_that_needs_the_pepper_compares_nothing_else(
     await require_shared_secrets(database, office.data, pepper)
 
 
-def test_new_pepper_revokes_every_key_even_if_the_old_one_is_lost(
-    postgresql: PostgreSQL, tmp_path: Path
-) -> None:
+def test_new_pepper_revokes_every_key(postgresql: PostgreSQL, tmp_path: Path) -> None:
     file, url = tmp_path / PEPPER_FILE, postgresql.create(SERVICE)
 
     def run(command: str, *options: str, **environment: str) -> Result:

@@ -49,7 +49,7 @@ def refusal(database: SQLiteDatabase, sql: str = "SELECT * FROM sqlite_master") 
 
 
 @pytest.mark.parametrize(("pragma", "value"), [("journal_mode", "wal"), ("synchronous", 2)])
-def test_both_connections_are_set_to_survive_a_power_cut(
+def test_connections_survive_a_power_cut(
     numbers: SQLiteDatabase, pragma: str, value: object
 ) -> None:
     for verb in (numbers.write, numbers.read):
@@ -88,9 +88,7 @@ async def test_long_statements_and_several_run_in_a_thread(numbers: SQLiteDataba
     assert (await numbers.read(several)).startswith("sqlite-read")
 
 
-def test_a_transaction_that_waits_for_something_else_is_refused_and_rolled_back(
-    numbers: SQLiteDatabase,
-) -> None:
+def test_transaction_that_waits_for_something_else_is_undone(numbers: SQLiteDatabase) -> None:
     cleaned = []
 
     async def wait(tx: Transaction) -> None:
@@ -113,9 +111,7 @@ def test_a_transaction_that_waits_for_something_else_is_refused_and_rolled_back(
     assert count(numbers) == 1
 
 
-def test_past_the_busy_time_a_write_fails_and_a_reader_is_not_held_up(
-    numbers: SQLiteDatabase, path: Path
-) -> None:
+def test_locked_file_fails_writes_but_no_reads(numbers: SQLiteDatabase, path: Path) -> None:
     other = apsw.Connection(str(path))
     other.execute("BEGIN IMMEDIATE; INSERT INTO numbers VALUES (1)")
 
@@ -131,9 +127,7 @@ def test_past_the_busy_time_a_write_fails_and_a_reader_is_not_held_up(
 
 
 @pytest.mark.parametrize("content", [b"this is not a database, but long enough" * 100, b"\0" * 99])
-def test_a_file_that_is_no_database_is_unavailable_and_not_named(
-    path: Path, content: bytes
-) -> None:
+def test_file_that_is_no_database_is_not_named(path: Path, content: bytes) -> None:
     path.write_bytes(content)
     database = SQLiteDatabase(path)
     refusal(database)
@@ -171,7 +165,7 @@ def test_a_file_that_is_damaged_inside_is_unavailable(path: Path) -> None:
     "The database file is deleted or moved under a running service",
     "The service stops using it, creates no empty one, and uses it again once it is back.",
 )
-def test_moved_database_file_is_refused_until_it_is_back(
+def test_moved_file_is_refused_until_it_is_back(
     numbers: SQLiteDatabase, path: Path, tmp_path: Path
 ) -> None:
     asyncio.run(numbers.write(insert))

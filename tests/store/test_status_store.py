@@ -118,9 +118,7 @@ def test_only_the_last_day_of_hours_and_sixty_days_are_read(book: Book) -> None:
     assert [each.at // DAY - T0 // DAY for each in counts if each.resolution == "day"] == [59, 60]
 
 
-def test_what_is_older_than_ninety_days_is_dropped_but_an_incident_that_lasts_is_not(
-    book: Book,
-) -> None:
+def test_records_end_after_ninety_days_but_no_incident_that_lasts(book: Book) -> None:
     conditions: list[Condition] = ["down", "down", "ok", "down", "down", "ok", "ok"]
     for number, condition in enumerate(conditions):
         book.note(T0 + number * MINUTE, a=condition, b="down")
@@ -132,9 +130,7 @@ def test_what_is_older_than_ninety_days_is_dropped_but_an_incident_that_lasts_is
     assert book.fetch("SELECT name FROM status_runs ORDER BY 1") == [("b",), ("c",)]
 
 
-def test_an_incident_of_a_part_that_is_not_looked_at_any_more_ends_when_it_was_seen_last(
-    book: Book,
-) -> None:
+def test_incident_of_a_removed_check_ends_when_it_was_last_seen(book: Book) -> None:
     for number in range(3):
         book.note(T0 + number * MINUTE, gone="down", feed="ok")
     book.note(T0 + 3 * MINUTE, feed="ok")
@@ -278,9 +274,7 @@ def test_checks_made_during_a_database_failure_are_recorded_afterwards(
     assert book.recorded() == 6
 
 
-def test_an_outage_of_the_database_is_an_incident_of_the_record(
-    room: Room, book: Book, away: Away
-) -> None:
+def test_outage_of_the_database_is_an_incident(room: Room, book: Book, away: Away) -> None:
     recorder = room.recorder(database=away)
     for minute in range(6):
         away.is_away = minute in (1, 2)
@@ -310,9 +304,7 @@ def test_only_so_many_unwritten_minutes_are_kept(room: Room, book: Book, away: A
     assert book.recorded() == MAX_UNWRITTEN
 
 
-def test_what_two_recorders_saw_while_the_database_failed_counts_once(
-    room: Room, book: Book
-) -> None:
+def test_what_two_recorders_saw_during_a_failure_counts_once(room: Room, book: Book) -> None:
     aways = [Away(room.open()) for _ in range(2)]
     one, other = (room.recorder(database=away) for away in aways)
     room.record(one, other, minutes=5)
@@ -325,7 +317,7 @@ def test_what_two_recorders_saw_while_the_database_failed_counts_once(
     assert book.recorded() == 7
 
 
-def test_a_recorder_that_finds_another_one_recording_forgets_what_it_saw(
+def test_recorder_that_finds_another_forgets_what_it_saw(
     room: Room, book: Book, away: Away
 ) -> None:
     other = room.recorder(database=away)

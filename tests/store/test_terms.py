@@ -18,9 +18,7 @@ async def test_a_demo_needs_no_confirmation_and_keeps_its_mark(database: Databas
     assert await database.write(start) == Unconfirmed()
 
 
-async def test_stored_confirmations_confirm_nothing_and_are_named_while_the_setting_is_missing(
-    database: Database,
-) -> None:
+async def test_stored_confirmations_confirm_nothing_without_the_setting(database: Database) -> None:
     async def store(tx: Transaction) -> None:
         await tx.execute("INSERT INTO terms_confirmations VALUES ('bybit', '', 'terms', 1)")
         await mark_instance(tx, "live", 1)

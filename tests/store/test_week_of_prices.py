@@ -22,9 +22,7 @@ async def _record(database: Database, prices: dict[int, float]) -> None:
 
 
 @pytest.mark.both_engines
-async def test_a_week_has_a_price_every_four_hours_and_none_where_nothing_was_recorded(
-    database: Database,
-) -> None:
+async def test_week_has_a_price_every_four_hours_where_recorded(database: Database) -> None:
     between, too_old = FIRST + HOUR, FIRST - WEEK_STEP
     await _record(database, {FIRST: 1.0, between: 9.0, NEWEST: 2.0, too_old: 9.0})
     reader = SeriesReader(database, HandClock(), 95, "bybit")
