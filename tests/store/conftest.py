@@ -6,17 +6,17 @@ Everything in a test runs on one event loop, to which a driver may bind its conn
 
 import asyncio
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 
 import pytest
 
-from barograph.kit.database import POSTGRESQL, SQLITE, Database, Engine, Transaction
+from barograph.kit.database import POSTGRESQL, SQLITE, Database, Engine
 from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
 from barograph.kit.opening import open_database as open_at
-from support.backends import Backend
+from support import backends
+from support.backends import Backend, StartPython
 from support.clock import HandClock
 from support.databases import database_address
 from support.postgresql import PostgreSQL, running_postgresql
@@ -126,19 +126,13 @@ def database(open_database: Callable[[], Database]) -> Database:
 
 
 @pytest.fixture
-def start_python(backend: Backend) -> Iterator[Callable[[str], "subprocess.Popen[str]"]]:
+def start_python(backend: Backend) -> Iterator[StartPython]:
     """Starts a process that runs a text in which `database` is the test's store."""
     started: list[subprocess.Popen[str]] = []
 
     def start(text: str) -> "subprocess.Popen[str]":
-        process = subprocess.Popen(
-            [sys.executable, "-c", backend.source + text],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        started.append(process)
-        return process
+        started.append(backends.start_python(backend.source + text))
+        return started[-1]
 
     yield start
     for process in started:
@@ -152,10 +146,7 @@ def assert_sound(
 ) -> Callable[[], None]:
     """Reopen the store and let it check itself."""
 
-    async def work(tx: Transaction) -> list[tuple[str]]:
-        return [(str(row[0]),) for row in await tx.fetch(backend.integrity_sql)]
-
     def check() -> None:
-        assert runner.run(open_database().read(work)) == [("ok",)]
+        assert runner.run(open_database().fetch(backend.integrity_sql)) == [("ok",)]
 
     return check

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import signal
-import subprocess
 from collections.abc import Callable
 
 import pytest
@@ -29,7 +28,7 @@ from barograph.errors import (
     UnknownToUpstream,
     Unreachable,
 )
-from barograph.kit.database import Database, Row, Transaction
+from barograph.kit.database import Database
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
 from barograph.markets.exchange import PastValue
@@ -38,10 +37,12 @@ from barograph.markets.settlements import SettledRate, SettlementReport
 from barograph.markets.store import ReadingRow, newest_settlement_reports, record_rows
 from barograph.markets.view import BACKFILL, EXCHANGE_HEALTH, PERPETUALS
 from barograph.settings import Settings
-from support.clock import START, HandClock
+from support.backends import StartPython
+from support.clock import START
 from support.jobs import Rounds, Stopped
 from support.markets import BTC, ETH, MARKET, PEPE, SOL, reading
 from support.past import SETTLED_EVERY, ScriptedHistory, hour_number, rate_at
+from support.steps import Steps
 
 THIS_HOUR = START // HOUR * HOUR
 OLDEST = THIS_HOUR - BACKFILL_DAYS * DAY
@@ -49,15 +50,13 @@ HOURS = BACKFILL_DAYS * 24
 FROM_BTC_TO_PEPE = [each.contract for each in (BTC, ETH, SOL, PEPE)]
 
 
-class Record:
+class Record(Steps):
     """A leader that fills its record."""
 
     def __init__(self, database: Database, runner: asyncio.Runner) -> None:
-        self.database = database
-        self.clock = HandClock()
-        self.run = runner.run
+        super().__init__(database, runner)
         self.lease = self.lead()
-        self.read()
+        self.show()
 
     def lead(self) -> Lease:
         lease = Lease(self.database, LEASE, "leader", clock=self.clock, milliseconds=SECOND)
@@ -65,20 +64,18 @@ class Record:
         assert self.run(lease.acquire())
         return lease
 
-    def read(self, *contracts: Perpetual, failure: str | None = None) -> None:
+    def show(self, *contracts: Perpetual, failure: str | None = None) -> None:
         """Publish a live reading of now."""
-
-        async def work(tx: Transaction) -> None:
-            now = self.clock()
-            market = reading(now, contracts or MARKET)
-            health = ExchangeHealth(now, failure, None if failure is None else now)
-            found = [Publication.of(PERPETUALS, market), Publication.of(EXCHANGE_HEALTH, health)]
-            await publish(tx, found)
-
-        self.run(self.database.write(work))
+        now = self.clock()
+        health = ExchangeHealth(now, failure, None if failure is None else now)
+        publications = [
+            Publication.of(PERPETUALS, reading(now, contracts or MARKET)),
+            Publication.of(EXCHANGE_HEALTH, health),
+        ]
+        self.write(lambda tx: publish(tx, publications))
 
     def keep(self, *rows: ReadingRow) -> None:
-        self.run(self.database.write(lambda tx: record_rows(tx, "bybit", readings=rows)))
+        self.write(lambda tx: record_rows(tx, "bybit", readings=rows))
 
     def fill(self, history: ScriptedHistory, rounds: int = 1) -> list[float]:
         """Run the job until it has paused so often, the last time between two checks."""
@@ -88,22 +85,17 @@ class Record:
             self.run(job(self.lease))
         return pause.pauses
 
-    def fetch(self, sql: str) -> list[Row]:
-        return self.run(self.database.read(lambda tx: tx.fetch(sql)))
-
     def counts(self, origin: str = "backfilled") -> dict[str, int]:
         sql = f"SELECT contract, count(*) FROM readings WHERE origin = '{origin}' GROUP BY 1"
         return dict(self.fetch(sql))
 
     def reports(self, contract: str) -> list[SettlementReport]:
-        return self.run(
-            self.database.read(lambda tx: newest_settlement_reports(tx, "bybit", contract, 500))
-        )
+        return self.read(lambda tx: newest_settlement_reports(tx, "bybit", contract, 500))
 
     def progress(self) -> BackfillProgress:
-        found = self.run(self.database.read(lambda tx: latest_snapshot(tx, BACKFILL)))
-        assert found is not None
-        return found
+        progress = self.run(latest_snapshot(self.database, BACKFILL))
+        assert progress is not None
+        return progress
 
 
 @pytest.fixture
@@ -141,22 +133,17 @@ def test_a_backfilled_hour_says_only_what_was_known_at_that_hour(record: Record)
     settled = at // SETTLED_EVERY * SETTLED_EVERY
     figures = (price, rate_at(settled), 8.0, coins * price, 50 + hour_number(at), coins)
     assert row == ("bybit", "hour", "ETHUSDT", at, *figures, "backfilled")
-
-
-def test_the_majors_get_ninety_settlements_which_are_marked(record: Record) -> None:
-    record.fill(ScriptedHistory())
-
     for contract, least in (("BTCUSDT", 90), ("SOLUSDT", 90), ("1000PEPEUSDT", 0)):
         reports = record.reports(contract)
         assert least <= len(reports) <= least + 4
-        assert {each.origin for each in reports} <= {"backfilled"}
+        assert {report.origin for report in reports} <= {"backfilled"}
 
 
 def test_hours_lost_in_a_gap_are_filled_and_measured_ones_stay(record: Record) -> None:
     gap = range(THIS_HOUR - 30 * HOUR, THIS_HOUR - 20 * HOUR, HOUR)
     hours = [at for at in range(OLDEST, THIS_HOUR, HOUR) if at not in gap]
     record.keep(*(measured(at) for at in hours))
-    record.read(BTC)
+    record.show(BTC)
     history = ScriptedHistory()
 
     record.fill(history)
@@ -170,7 +157,7 @@ def test_hours_lost_in_a_gap_are_filled_and_measured_ones_stay(record: Record) -
 
 def test_an_hour_that_a_running_collector_missed_is_filled_at_the_next_hour(record: Record) -> None:
     history = ScriptedHistory()
-    record.read(BTC)
+    record.show(BTC)
 
     record.fill(history, rounds=2 * 3600 // int(CHECK_SECONDS))
 
@@ -212,9 +199,7 @@ def test_what_the_history_lacks_is_unknown_and_not_asked_for_again(record: Recor
     "The collector waits as long as it asks, longer after each failure. Live polling goes on.",
 )
 @pytest.mark.parametrize("seconds", [1.0, 600.0])
-def test_a_throttled_backfill_waits_as_long_as_it_is_told_and_goes_on(
-    record: Record, seconds: float
-) -> None:
+def test_throttled_backfill_waits_as_long_as_it_is_told(record: Record, seconds: float) -> None:
     history = ScriptedHistory(ETHUSDT=[Throttled("slow down", seconds)])
 
     pauses = record.fill(history, rounds=2)
@@ -233,7 +218,7 @@ def test_a_contract_that_keeps_failing_stops_no_other(record: Record, failure: E
 
     assert history.contracts == ["BTCUSDT", *FROM_BTC_TO_PEPE]
     assert record.counts() == dict.fromkeys(FROM_BTC_TO_PEPE[1:], HOURS)
-    record.read()
+    record.show()
     record.fill(history, rounds=3)
     progress = record.progress()
     assert (progress.done, progress.total) == (3, 4)
@@ -246,16 +231,14 @@ def test_contracts_that_keep_failing_together_come_last_in_the_next_pass(record:
     others = [replace(PEPE, contract=each, base=each[:1]) for each in names]
     history = ScriptedHistory(**{each: [InvalidReply("odd")] for each in names[:3]})
     history.fails_for_ever.update(names[:3])
-    record.read(BTC, *others)
+    record.show(BTC, *others)
 
     record.fill(history, rounds=14)
 
     assert record.counts() == dict.fromkeys(["BTCUSDT", "DUSDT"], HOURS)
 
 
-def test_an_exchange_that_fails_altogether_is_asked_for_the_majors_again_when_it_is_back(
-    record: Record,
-) -> None:
+def test_majors_come_first_again_after_an_outage_of_the_exchange(record: Record) -> None:
     history = ScriptedHistory(**{each: [Unreachable("away")] * 2 for each in FROM_BTC_TO_PEPE})
 
     pauses = record.fill(history, rounds=10)
@@ -270,7 +253,7 @@ def test_an_exchange_that_fails_altogether_is_asked_for_the_majors_again_when_it
     "The collector back-fills the rest, and retries hourly. `/api/status` names the failure.",
 )
 @pytest.mark.parametrize("failure", [Forbidden("blocked"), InvalidReply("odd")])
-def test_a_part_that_fails_costs_itself_and_is_asked_for_again_in_the_next_hour(
+def test_failed_part_is_asked_for_again_in_the_next_hour(
     record: Record, failure: Exception
 ) -> None:
     history = ScriptedHistory()
@@ -286,7 +269,7 @@ def test_a_part_that_fails_costs_itself_and_is_asked_for_again_in_the_next_hour(
     assert (progress.done, progress.failing_since) == (0, START)
     assert progress.failure == failure.kind  # type: ignore[attr-defined]
     history.without_rates = None
-    record.read()
+    record.show()
     record.fill(history)
     assert record.fetch(totals) == [(HOURS + 1, HOURS + 1, HOURS)]  # one hour left the window
     assert (record.progress().done, record.progress().failure) == (4, None)
@@ -296,7 +279,7 @@ def test_nothing_is_asked_before_a_live_reading_or_while_live_readings_fail(reco
     history = ScriptedHistory()
     record.clock.pass_seconds(1)
     record.fill(history)
-    record.read(failure="unreachable")
+    record.show(failure="unreachable")
     record.fill(history)
 
     assert history.asked == []
@@ -341,7 +324,7 @@ asyncio.run(main())
 )
 def test_a_killed_backfill_continues_where_it_stopped(
     record: Record,
-    start_python: Callable[[str], "subprocess.Popen[str]"],
+    start_python: StartPython,
     assert_sound: Callable[[], None],
 ) -> None:
     record.run(record.lease.release())
@@ -349,7 +332,7 @@ def test_a_killed_backfill_continues_where_it_stopped(
     assert record.counts() == {"BTCUSDT": HOURS, "ETHUSDT": HOURS}
     record.clock.pass_seconds(2)
     record.lease = record.lead()
-    record.read()
+    record.show()
     history = ScriptedHistory()
 
     record.fill(history)

@@ -100,13 +100,13 @@ def plugged(database: Database) -> PluggedDatabase:
 
 
 @pytest.fixture
-def rendered() -> Rendered:
-    return Rendered()
+def clock() -> HandClock:
+    return HandClock()
 
 
 @pytest.fixture
-def clock() -> HandClock:
-    return HandClock()
+def rendered() -> Rendered:
+    return Rendered()
 
 
 @pytest.fixture
@@ -115,10 +115,7 @@ def board(plugged: PluggedDatabase, rendered: Rendered, clock: HandClock) -> Boa
 
 
 async def put(database: Database, *publications: Publication) -> None:
-    async def work(tx: Transaction) -> None:
-        await publish(tx, list(publications))
-
-    await database.write(work)
+    await database.write(lambda tx: publish(tx, list(publications)))
 
 
 def weather(degrees: float) -> Publication:
@@ -139,180 +136,123 @@ async def until_shown(board: Board, degrees: float) -> None:
     await until(lambda: board.latest(WEATHER) == Weather(degrees))
 
 
-def test_each_publication_gets_the_next_version_of_its_own_feed(
-    database: Database, runner: asyncio.Runner
-) -> None:
-    runner.run(put(database, weather(1), tide(1)))
-    runner.run(put(database, weather(2)))
-    runner.run(put(database, weather(3)))
+async def test_each_publication_gets_the_next_version_of_its_own_feed(database: Database) -> None:
+    await put(database, weather(1), tide(1))
+    await put(database, weather(2))
+    await put(database, weather(-2.5))
 
-    assert runner.run(database.read(read_versions)) == {"weather": 3, "tide": 1}
-
-
-def test_the_newest_payload_is_read_with_its_version(
-    database: Database, runner: asyncio.Runner
-) -> None:
-    runner.run(put(database, weather(1)))
-    runner.run(put(database, weather(-2.5)))
-
-    async def load(tx: Transaction) -> tuple[tuple[int, str] | None, tuple[int, str] | None]:
-        return await read_payload(tx, "weather"), await read_payload(tx, "tide")
-
-    found, absent = runner.run(database.read(load))
-    assert found is not None
-    assert (found[0], WEATHER.decode(found[1])) == (2, Weather(-2.5))
-    assert absent is None
+    assert await database.read(read_versions) == {"weather": 3, "tide": 1}
+    newest = await database.read(lambda tx: read_payload(tx, "weather"))
+    assert newest is not None
+    assert (newest[0], WEATHER.decode(newest[1])) == (3, Weather(-2.5))
+    assert await database.read(lambda tx: read_payload(tx, "none")) is None
 
 
-def test_before_anything_is_published_the_board_is_empty_and_rendered(
-    board: Board, rendered: Rendered, runner: asyncio.Runner
-) -> None:
-    assert board.latest(WEATHER) is None
-    assert board.polled_at is None
-    assert rendered.times == 1
-
-    assert runner.run(board.refresh()) is False
-    assert board.polled_at == START
-    assert rendered.times == 1
+async def test_new_board_is_empty_and_rendered(board: Board, rendered: Rendered) -> None:
+    assert (board.latest(WEATHER), board.polled_at, rendered.times) == (None, None, 1)
+    assert await board.refresh() is False
+    assert (board.polled_at, rendered.times) == (START, 1)
 
 
-def test_a_refresh_brings_the_newest_record_and_its_documents(
-    board: Board, database: Database, runner: asyncio.Runner
-) -> None:
-    runner.run(put(database, weather(1)))
-    runner.run(put(database, weather(2)))
+async def test_refresh_brings_the_newest_documents(board: Board, database: Database) -> None:
+    await put(database, weather(1))
+    await put(database, Publication("of-a-newer-version", "not even JSON"), weather(2))
 
-    assert runner.run(board.refresh()) is True
-
+    assert await board.refresh() is True
     assert board.latest(WEATHER) == Weather(2)
     assert board.hot["/weather", b""].body == b"Weather(degrees=2.0)"
 
 
-def test_only_what_changed_is_loaded(
-    board: Board, plugged: PluggedDatabase, rendered: Rendered, runner: asyncio.Runner
+async def test_only_what_changed_is_loaded(
+    board: Board, plugged: PluggedDatabase, rendered: Rendered
 ) -> None:
-    runner.run(put(plugged, weather(1), tide(1)))
-    runner.run(board.refresh())
+    await put(plugged, weather(1), tide(1))
+    await board.refresh()
     kept = board.latest(TIDE)
     plugged.asked.clear()
 
-    runner.run(put(plugged, weather(2)))
-    assert runner.run(board.refresh()) is True
+    await put(plugged, weather(2))
+    assert await board.refresh() is True
     assert [values for _, values in plugged.asked] == [(), (), ("weather",)]
     assert board.latest(TIDE) is kept
 
     plugged.asked.clear()
-    assert runner.run(board.refresh()) is False
+    assert await board.refresh() is False
     assert len(plugged.asked) == 1
     assert "payload" not in plugged.asked[0][0]
     assert rendered.times == 3
 
 
-def test_feeds_that_the_board_does_not_know_are_left_alone(
-    board: Board, database: Database, runner: asyncio.Runner
-) -> None:
-    runner.run(put(database, Publication("of-a-newer-version", "not even JSON"), weather(1)))
+async def test_feeds_published_together_are_seen_together(board: Board, database: Database) -> None:
+    async def write() -> None:
+        for number in range(40):
+            await put(database, weather(number), tide(number))
 
-    assert runner.run(board.refresh()) is True
-    assert board.latest(WEATHER) == Weather(1)
-
-
-def test_feeds_that_are_published_together_are_seen_together(
-    board: Board, database: Database, runner: asyncio.Runner
-) -> None:
-    async def scenario() -> set[tuple[Weather | None, Tide | None]]:
-        async def write() -> None:
-            for number in range(40):
-                await put(database, weather(number), tide(number))
-
-        writing = asyncio.create_task(write())
-        seen = set()
-        while not writing.done():
-            await board.refresh()
-            seen.add((board.latest(WEATHER), board.latest(TIDE)))
-        await writing
-        return seen - {(None, None)}
-
-    for sky, sea in runner.run(scenario()):
+    writing = asyncio.create_task(write())
+    seen = set()
+    while not writing.done():
+        await board.refresh()
+        seen.add((board.latest(WEATHER), board.latest(TIDE)))
+    await writing
+    for sky, sea in seen - {(None, None)}:
         assert sky is not None
         assert sea is not None
         assert sky.degrees == sea.metres
 
 
-def test_a_database_that_is_away_leaves_the_memory_as_it_is(
-    board: Board, plugged: PluggedDatabase, clock: HandClock, runner: asyncio.Runner
+async def test_a_database_that_is_away_leaves_the_memory_as_it_is(
+    board: Board, plugged: PluggedDatabase, clock: HandClock
 ) -> None:
-    runner.run(put(plugged, weather(1)))
-    runner.run(board.refresh())
+    await put(plugged, weather(1))
+    await board.refresh()
     hot = board.hot
     plugged.pulled = True
     clock.pass_seconds(5)
 
     with pytest.raises(DatabaseUnavailable):
-        runner.run(board.refresh())
+        await board.refresh()
 
     assert board.latest(WEATHER) == Weather(1)
     assert board.hot is hot
     assert board.polled_at == START
 
 
-def test_following_sees_each_publication(
-    board: Board, database: Database, runner: asyncio.Runner
-) -> None:
-    async def scenario() -> None:
-        following = asyncio.create_task(board.follow())
-        for number in range(5):
-            await put(database, weather(number))
-            await until_shown(board, number)
-        following.cancel()
-        await asyncio.wait([following])
-
-    runner.run(scenario())
-
-
-def test_following_outlives_a_database_that_goes_away_and_complains_once(
+async def test_following_outlives_a_database_that_goes_away_and_complains_once(
     board: Board,
     plugged: PluggedDatabase,
-    runner: asyncio.Runner,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def scenario() -> None:
-        await put(plugged, weather(1))
-        following = asyncio.create_task(board.follow())
-        await until_shown(board, 1)
-        for times, degrees in ((1, 2), (2, 3)):
-            plugged.pulled, plugged.refused = True, 0
-            await until(lambda: plugged.refused > 3)
-            assert len(caplog.records) == times
-            await put(plugged, weather(degrees))
-            plugged.pulled = False
-            await until_shown(board, degrees)
-        following.cancel()
-        await asyncio.wait([following])
-
-    runner.run(scenario())
+    await put(plugged, weather(1))
+    following = asyncio.create_task(board.follow())
+    await until_shown(board, 1)
+    for times, degrees in ((1, 2), (2, 3)):
+        plugged.pulled, plugged.refused = True, 0
+        await until(lambda: plugged.refused > 3)
+        assert len(caplog.records) == times
+        await put(plugged, weather(degrees))
+        plugged.pulled = False
+        await until_shown(board, degrees)
+    following.cancel()
+    await asyncio.wait([following])
 
     assert {each.message for each in caplog.records} == {"board cannot read snapshots"}
 
 
-def test_following_outlives_a_snapshot_that_this_version_cannot_read(
-    board: Board, database: Database, runner: asyncio.Runner
+async def test_following_outlives_a_snapshot_it_cannot_read(
+    board: Board, database: Database
 ) -> None:
-    async def scenario() -> None:
-        await put(database, weather(1), tide(1))
-        following = asyncio.create_task(board.follow())
-        await until(lambda: board.latest(TIDE) == Tide(1))
-        await put(database, Publication("weather", '{"kelvin": 280}'))
-        await put(database, tide(2))
-        await until(lambda: board.latest(TIDE) == Tide(2) or following.done())
-        assert not following.done(), "it stopped following"
-        assert board.latest(WEATHER) == Weather(1)
-        await put(database, weather(3))
-        await until_shown(board, 3)
-        following.cancel()
-        await asyncio.wait([following])
-
-    runner.run(scenario())
+    await put(database, weather(1), tide(1))
+    following = asyncio.create_task(board.follow())
+    await until(lambda: board.latest(TIDE) == Tide(1))
+    await put(database, Publication("weather", '{"kelvin": 280}'))
+    await put(database, tide(2))
+    await until(lambda: board.latest(TIDE) == Tide(2) or following.done())
+    assert not following.done(), "it stopped following"
+    assert board.latest(WEATHER) == Weather(1)
+    await put(database, weather(3))
+    await until_shown(board, 3)
+    following.cancel()
+    await asyncio.wait([following])
 
 
 READER = """
@@ -336,17 +276,16 @@ asyncio.run(main())
 """
 
 
-def test_another_process_sees_the_new_snapshot(
+async def test_another_process_sees_the_new_snapshot(
     database: Database,
     start_python: Callable[[str], "subprocess.Popen[str]"],
-    runner: asyncio.Runner,
 ) -> None:
     reader = start_python(READER)
     assert reader.stdin is not None
     assert reader.stdout is not None
     seen = [reader.stdout.readline()]
     for degrees in (1, 2):
-        runner.run(put(database, weather(degrees)))
+        await put(database, weather(degrees))
         reader.stdin.write("again\n")
         reader.stdin.flush()
         seen.append(reader.stdout.readline())

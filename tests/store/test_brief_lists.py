@@ -1,19 +1,17 @@
 """Lists of briefs out of the database: every one once, by index, whatever is asked for."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from functools import partial
 
 import pytest
 
-from barograph.briefs.records import Brief, BriefsPage, Neighbours
+from barograph.briefs.records import BriefsPage
 from barograph.briefs.store import brief_neighbours, briefs_page, record_briefs
-from barograph.kit.database import Database, Transaction
+from barograph.kit.database import Database
 from support.backends import on_sqlite
 from support.clock import START
 from support.pages import NOTE
-
-T = TypeVar("T")
+from support.steps import Steps
 
 BRIEFS = [
     NOTE._replace(
@@ -27,18 +25,8 @@ BRIEFS = [
 ORDERED = sorted(BRIEFS, key=lambda each: (-each.published_at, each.slug))
 
 
-class Lists:
+class Lists(Steps):
     """The verbs of the store over one database."""
-
-    def __init__(self, database: Database, runner: asyncio.Runner) -> None:
-        self._database = database
-        self._runner = runner
-
-    def read(self, work: Callable[[Transaction], Coroutine[Any, Any, T]]) -> T:
-        return self._runner.run(self._database.read(work))
-
-    def keep(self, *briefs: Brief) -> None:
-        self._runner.run(self._database.write(lambda tx: record_briefs(tx, briefs)))
 
     def page(
         self,
@@ -49,19 +37,12 @@ class Lists:
     ) -> BriefsPage:
         return self.read(lambda tx: briefs_page(tx, category, coin, offset, count))
 
-    def around(self, brief: Brief) -> Neighbours:
-        return self.read(lambda tx: brief_neighbours(tx, brief))
-
-    def plan(self, sql: str) -> str:
-        rows = self.read(lambda tx: tx.fetch(f"EXPLAIN QUERY PLAN {sql}"))
-        return "; ".join(str(row[-1]) for row in rows)
-
 
 @pytest.fixture
 def lists(database: Database, runner: asyncio.Runner) -> Lists:
-    found = Lists(database, runner)
-    found.keep(*BRIEFS)
-    return found
+    lists = Lists(database, runner)
+    lists.write(lambda tx: record_briefs(tx, BRIEFS))
+    return lists
 
 
 def slugs(page: BriefsPage) -> list[str]:
@@ -79,9 +60,7 @@ def test_pages_part_the_whole_list_newest_first_and_ties_by_address(lists: Lists
 
 @pytest.mark.parametrize("category", [None, "note", "rates", "funding", "market"])
 @pytest.mark.parametrize("coin", [None, "BTC", "PEPE", "1000PEPE", "SOL"])
-def test_a_list_holds_what_fits_and_its_total(
-    lists: Lists, category: str | None, coin: str | None
-) -> None:
+def test_list_holds_what_fits(lists: Lists, category: str | None, coin: str | None) -> None:
     fitting = [
         each.slug
         for each in ORDERED
@@ -99,9 +78,9 @@ def test_a_list_holds_what_fits_and_its_total(
 
 def test_neighbours_are_those_beside_a_brief_in_the_list(lists: Lists) -> None:
     for newer, brief, older in zip([None, *ORDERED], ORDERED, [*ORDERED[1:], None], strict=False):
-        found = lists.around(brief)
-        assert (found.newer and found.newer.slug) == (newer and newer.slug)
-        assert (found.older and found.older.slug) == (older and older.slug)
+        beside = lists.read(partial(brief_neighbours, brief=brief))
+        assert (beside.newer and beside.newer.slug) == (newer and newer.slug)
+        assert (beside.older and beside.older.slug) == (older and older.slug)
 
 
 @on_sqlite
@@ -112,13 +91,11 @@ def test_neighbours_are_those_beside_a_brief_in_the_list(lists: Lists) -> None:
         ("coins LIKE '%\"BTC\"%' AND category = 'note'", "briefs_of_category"),
     ],
 )
-def test_lists_are_chosen_and_ordered_by_an_index_alone(
-    lists: Lists, where: str, index: str
-) -> None:
+def test_lists_are_chosen_and_ordered_by_an_index(lists: Lists, where: str, index: str) -> None:
     ordered = f"SELECT slug FROM briefs WHERE {where} ORDER BY published_at DESC, slug LIMIT 20"
     counted = "SELECT category, count(*) FROM briefs WHERE coins LIKE '%' GROUP BY category"
 
     for sql, used in ((ordered, index), (counted, "briefs_of_category")):
-        plan = lists.plan(sql)
+        plan = str(lists.fetch(f"EXPLAIN QUERY PLAN {sql}"))
         assert f"USING COVERING INDEX {used}" in plan
         assert "TEMP B-TREE" not in plan

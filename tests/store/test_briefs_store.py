@@ -1,14 +1,12 @@
 """Briefs in the database and on the board: once, newest first, and never out of date unsaid."""
 
 import asyncio
-import json
 from hashlib import sha256
 from typing import Any
 
 import pytest
 
-from barograph.board.board import Board
-from barograph.briefs.endpoints import MAX_AGE, BriefsReader
+from barograph.board.board import latest_snapshot
 from barograph.briefs.records import Brief, BriefText, Written
 from barograph.briefs.store import (
     BRIEFS,
@@ -19,17 +17,10 @@ from barograph.briefs.store import (
     record_briefs,
     written_by_key,
 )
-from barograph.errors import RecordUnavailable
-from barograph.kit.database import ConstraintViolated, Database, Row
-from barograph.kit.documents import Document
-from barograph.settings import Settings
-from support.clock import START, HandClock
+from barograph.kit.database import ConstraintViolated, Database
+from support.clock import START
 from support.evidence import Month
-
-SETTINGS = Settings.model_validate(
-    {"base_url": "https://barograph.example", "exchange_source": "test venue"}
-)
-BOUND = MAX_AGE
+from support.steps import Steps
 
 
 def brief(slug: str = "a", at: int = START, **fields: Any) -> Brief:
@@ -52,45 +43,20 @@ def brief(slug: str = "a", at: int = START, **fields: Any) -> Brief:
     return usual._replace(**fields)
 
 
-class Archive:
-    """The verbs of the store, each in a transaction of its own, and a reader over a board."""
-
-    def __init__(self, database: Database, runner: asyncio.Runner) -> None:
-        self._database = database
-        self._runner = runner
-        self.clock = HandClock()
-        self.board = Board(database, [BRIEFS], clock=self.clock, render=lambda _board, _now: {})
-        self.reader = BriefsReader(SETTINGS)
+class Archive(Steps):
+    """The verbs of the store, each in a transaction of its own."""
 
     def record(self, *briefs: Brief) -> None:
-        self._runner.run(self._database.write(lambda tx: record_briefs(tx, briefs)))
+        self.write(lambda tx: record_briefs(tx, briefs))
 
     def newest(self, count: int = 50) -> list[Brief]:
-        return self._runner.run(self._database.read(lambda tx: newest_briefs(tx, count)))
+        return self.read(lambda tx: newest_briefs(tx, count))
 
     def by_slug(self, slug: str) -> Brief | None:
-        return self._runner.run(self._database.read(lambda tx: brief_by_slug(tx, slug)))
+        return self.read(lambda tx: brief_by_slug(tx, slug))
 
-    def written(self) -> dict[str, list[Written]]:
-        return self._runner.run(self._database.read(written_by_key))
-
-    def execute(self, sql: str) -> None:
-        self._runner.run(self._database.write(lambda tx: tx.execute(sql)))
-
-    def earlier(self, slug: str) -> list[BriefText]:
-        return self._runner.run(self._database.read(lambda tx: earlier_texts(tx, slug)))
-
-    def rows(self, sql: str) -> list[Row]:
-        return self._runner.run(self._database.read(lambda tx: tx.fetch(sql)))
-
-    def refresh(self) -> None:
-        self._runner.run(self.board.refresh())
-
-    def document(self, limit: int = 15) -> Document:
-        return self.reader.document(self.board, limit, self.clock())
-
-    def listed(self, limit: int = 15) -> Any:
-        return json.loads(self.document(limit).body)
+    def earlier(self) -> list[BriefText]:
+        return self.read(lambda tx: earlier_texts(tx, "a"))
 
 
 @pytest.fixture
@@ -98,55 +64,26 @@ def archive(database: Database, runner: asyncio.Runner) -> Archive:
     return Archive(database, runner)
 
 
-def slugs(briefs: list[Brief]) -> list[str]:
-    return [each.slug for each in briefs]
-
-
-def test_a_brief_comes_back_as_it_was(archive: Archive) -> None:
+def test_a_brief_comes_back_as_it_was_first_published(archive: Archive) -> None:
     plain = brief("b", coins=(), published_at=START - 1)
     archive.record(brief(), plain)
+    archive.record(brief(headline="another", at=START + 5))
 
     assert archive.newest() == [brief(), plain]
-    assert archive.by_slug("a") == brief()
-    assert archive.by_slug("A") is None
-    assert archive.by_slug("") is None
-
-
-def test_the_newest_come_first_and_those_of_one_instant_by_their_address(
-    archive: Archive,
-) -> None:
-    archive.record(brief("z"), brief("m", START + 1), brief("a"), brief("k", START - 1))
-
-    assert slugs(archive.newest()) == ["m", "a", "z", "k"]
-    assert slugs(archive.newest(2)) == ["m", "a"]
-
-
-def test_an_address_is_taken_once_and_what_was_published_first_stays(archive: Archive) -> None:
-    archive.record(brief())
-    archive.record(brief(headline="another", at=START + 5), brief("b"))
-
-    assert archive.by_slug("a") == brief()
-    assert slugs(archive.newest()) == ["a", "b"]
+    assert [archive.by_slug(slug) for slug in ("a", "A", "")] == [brief(), None, None]
 
 
 def test_the_snapshot_holds_the_newest_50_whoever_wrote_them_and_when(archive: Archive) -> None:
+    archive.record()
+    assert archive.fetch("SELECT count(*) FROM snapshots") == [(0,)]
     archive.record(*(brief(f"{number:03d}", START + number) for number in range(NEWEST + 5)))
     archive.record(brief("late", START + 7, rule="operator"))
-    archive.refresh()
 
-    listed = archive.board.latest(BRIEFS)
-
+    listed = archive.run(latest_snapshot(archive.database, BRIEFS))
     assert listed is not None
-    assert len(listed.briefs) == NEWEST
     shown = [each.slug for each in listed.briefs]
-    assert shown == slugs(archive.newest(NEWEST))
-    assert shown[-3:] == ["007", "late", "006"]
-
-
-def test_without_briefs_nothing_is_written(archive: Archive) -> None:
-    archive.record()
-
-    assert archive.rows("SELECT count(*) FROM snapshots") == [(0,)]
+    assert (len(shown), shown[-3:]) == (NEWEST, ["007", "late", "006"])
+    assert shown == [each.slug for each in archive.newest(NEWEST)]
 
 
 def update(version: int, **fields: Any) -> Brief:
@@ -162,7 +99,7 @@ def test_what_each_rule_wrote_about_a_subject_is_known_oldest_first(archive: Arc
         brief("d", START - 1, cooldown_key="outage:other"),
     )
 
-    assert archive.written() == {
+    assert archive.read(written_by_key) == {
         "outage:market-data": [
             Written("a", 1, START, START),
             Written("a", 2, START, START + 2),
@@ -172,15 +109,13 @@ def test_what_each_rule_wrote_about_a_subject_is_known_oldest_first(archive: Arc
     }
 
 
-def test_an_update_keeps_every_earlier_text_once_however_often_it_is_written(
-    archive: Archive,
-) -> None:
+def test_update_keeps_every_earlier_text_once(archive: Archive) -> None:
     archive.record(brief())
     for _ in range(2):
         archive.record(update(2), update(3))
 
     assert archive.newest() == [update(3)]
-    assert archive.earlier("a") == [
+    assert archive.earlier() == [
         BriefText("a", 2, START + 2, "text 2"),
         BriefText("a", 1, START, "headline of a"),
     ]
@@ -195,38 +130,17 @@ def test_an_earlier_text_is_never_changed_or_deleted(archive: Archive, how: str)
     with pytest.raises(ConstraintViolated):
         archive.execute(how)
 
-    assert len(archive.earlier("a")) == 1
+    assert len(archive.earlier()) == 1
 
 
 def test_the_digest_of_every_stored_brief_can_be_computed_anew(archive: Archive) -> None:
     written = [each for conclusion in Month().conclusions() for each in conclusion.briefs]
     archive.record(*written)
 
-    stored = archive.rows(
+    stored = archive.fetch(
         "SELECT inputs, inputs_digest FROM briefs "
         "UNION ALL SELECT inputs, inputs_digest FROM brief_versions"
     )
 
     assert len(stored) == len(written) > 50
     assert all(sha256(inputs.encode()).hexdigest() == digest for inputs, digest in stored)
-
-
-@pytest.mark.contract("briefs.500", "errors.500")
-@pytest.mark.parametrize(
-    ("passed", "is_shown"),
-    [(0, True), (BOUND - 1, True), (BOUND, False), (-BOUND, True), (-BOUND - 1, False)],
-)
-def test_briefs_are_shown_exactly_until_the_last_look_at_the_database_reaches_its_bound(
-    archive: Archive, passed: int, is_shown: bool
-) -> None:
-    archive.record(brief())
-    archive.refresh()
-    archive.clock.now += passed
-
-    if is_shown:
-        assert archive.document().until == START + BOUND
-    else:
-        with pytest.raises(RecordUnavailable):
-            archive.document()
-        archive.refresh()
-        assert archive.listed()["count"] == 1

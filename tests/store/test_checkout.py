@@ -1,13 +1,13 @@
 """Taking payments: one body, one charge, and no charge for what failed."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
-from barograph.entitlements.store import FEED as FEED_TIER
-from barograph.entitlements.store import Entitlements, Holder
+from barograph.entitlements.purchases import FeedGrants
+from barograph.entitlements.store import Entitlement, Entitlements
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.timestamps import DAY
 from barograph.payments.checkout import RETRY_PAUSES, Cashier, Delivery
@@ -24,11 +24,10 @@ from barograph.payments.records import (
     Proof,
     SettlementUnknown,
 )
-from support.clock import START, HandClock
+from support.clock import START
 from support.databases import DatabaseDouble
-from support.payments import FEED, PAYER, SIGNATURE, HandFacilitator, proof, show
-
-T = TypeVar("T")
+from support.payments import FEED, PAYER, SIGNATURE, HandFacilitator, bring, proof, show
+from support.steps import Steps
 
 DOOR = "/api/x402/rates-desk"
 BODY = b'{"kind":"rates-desk"}'
@@ -36,24 +35,20 @@ OTHER_SIGNATURE = SIGNATURE[:-1] + "c"
 KEY = "0123456789abcdef"
 
 
-class Counter:
+class Counter(Steps):
     """A paid door, seen from behind: what it made, what it gave away, what it granted."""
 
     def __init__(self, database: Database, runner: asyncio.Runner) -> None:
-        self.database = database
-        self.runner = runner
-        self.clock = HandClock()
+        super().__init__(database, runner)
         self.journal = Journal(database, self.clock)
         self.entitlements = Entitlements(database, self.clock)
+        self.grant = FeedGrants(self.entitlements, self.clock, 30).grant
         self.facilitator = HandFacilitator()
         self.cashier = Cashier(self.journal, self.facilitator, self.clock)
         self.paused: list[float] = []
         self.made = 0
         self.cannot_make: BaseException | None = None
         self.while_making: Callable[[], Awaitable[None]] | None = None
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        return self.runner.run(work)
 
     async def pause(self, seconds: float) -> None:
         self.paused.append(seconds)
@@ -66,42 +61,70 @@ class Counter:
             raise self.cannot_make
         return BODY
 
-    async def grant(self, tx: Transaction, payment: Payment) -> str | None:
-        granted = await self.entitlements.grant_period(
-            tx,
-            Holder("wallet", payment.payer),
-            FEED_TIER,
-            period_ms=30 * DAY,
-            source="x402",
-            by=payment.id,
-            why="x402",
-            now=self.clock(),
-        )
-        return granted.id
-
     def take(self, of: Proof | None = None, door: str = DOOR, **how: Any) -> Delivery[bytes]:
         return self.run(show(self.cashier, of or proof(), door, self.make, **how))
 
+    async def taken_until(self, reached: asyncio.Event) -> asyncio.Future[Delivery[bytes]]:
+        """Begin to take a payment, and come back when it has reached a point."""
+        taking = asyncio.ensure_future(show(self.cashier, proof(), DOOR, self.make))
+        await reached.wait()
+        return taking
+
     def owe(self, key: str | None = None) -> Payment:
         """Charge a proof whose body does not go out."""
+        claimed = self.run(self.journal.claim(proof(), DOOR, Order(key=key)))
+        return self.run(bring(self.journal, claimed, "settled"))
 
-        async def charge() -> Payment:
-            claimed = await self.journal.claim(proof(), DOOR, Order(key=key))
-            await self.journal.mark_settling(claimed.id)
-            return await self.journal.mark_settled(claimed.id, "0x" + "01" * 32)
+    def payment(self) -> Payment | None:
+        return self.run(self.journal.find(proof().key))
 
-        return self.run(charge())
-
-    def payment(self, of: Proof | None = None) -> Payment | None:
-        return self.run(self.journal.find((of or proof()).key))
+    def paid(self) -> Payment:
+        payment = self.payment()
+        assert payment is not None
+        return payment
 
     def state(self) -> str | None:
-        found = self.payment()
-        return None if found is None else found.state
+        payment = self.payment()
+        return None if payment is None else payment.state
+
+    async def let_go(self) -> None:
+        """Release the claim, as who reconciles does."""
+        payment = await self.journal.find(proof().key)
+        assert payment is not None
+        await self.journal.release(payment.id, "abandoned")
+
+    async def claim_anew(self) -> None:
+        """Let another request claim the released payment."""
+        await self.let_go()
+        self.clock.pass_seconds(10)
+        await self.journal.claim(proof(), "/elsewhere")
+
+    def granted(self) -> list[Entitlement]:
+        return self.run(self.entitlements.find())
 
     def steps(self) -> list[str]:
-        (found,) = self.run(self.journal.search())
-        return [each.step for each in self.run(self.journal.trail(found.id))]
+        return [step.step for step in self.run(self.journal.trail(self.paid().id))]
+
+
+class Stop:
+    """A point at which work waits until it may go on."""
+
+    def __init__(self) -> None:
+        self.reached, self.may_go_on = asyncio.Event(), asyncio.Event()
+
+    async def __call__(self) -> None:
+        self.reached.set()
+        await self.may_go_on.wait()
+
+
+async def leave(taking: "asyncio.Future[Delivery[bytes]]", stop: Stop | None = None) -> None:
+    """Be cut off, and let what is under way go on."""
+    taking.cancel()
+    if stop is not None:
+        await asyncio.sleep(0)
+        stop.may_go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await taking
 
 
 @pytest.fixture
@@ -110,8 +133,16 @@ def counter(database: Database, runner: asyncio.Runner) -> Counter:
 
 
 def test_a_good_proof_is_charged_once_and_the_body_goes_out(counter: Counter) -> None:
-    body, payment = counter.take()
+    seen: list[str | None] = []
 
+    async def look() -> None:
+        found = await counter.journal.find(proof().key)
+        seen.append(None if found is None else found.state)
+
+    counter.while_making = counter.facilitator.before_settling = look
+    body, payment = counter.take(before_verify=look)
+
+    assert seen == [None, "claimed", "settling"]  # as it is limited, produced and settled
     assert body == BODY
     assert counter.facilitator.charged == [proof().nonce]
     assert (payment.state, payment.released_at) == ("settled", START)
@@ -120,47 +151,23 @@ def test_a_good_proof_is_charged_once_and_the_body_goes_out(counter: Counter) ->
     assert counter.steps() == ["claimed", "settling", "settled", "delivered"]
 
 
-def test_the_order_of_a_payment_is_fixed(counter: Counter) -> None:
-    seen: list[tuple[str, str | None]] = []
-
-    async def limit() -> None:
-        seen.append(("limit", await state()))
-
-    async def state() -> str | None:
-        found = await counter.journal.find(proof().key)
-        return None if found is None else found.state
-
-    async def making() -> None:
-        seen.append(("produce", await state()))
-
-    async def settling() -> None:
-        seen.append(("settle", await state()))
-
-    counter.while_making, counter.facilitator.before_settling = making, settling
-    counter.take(before_verify=limit)
-    assert seen == [("limit", None), ("produce", "claimed"), ("settle", "settling")]
-
-
 def test_a_purchase_grants_one_period_with_the_settlement(counter: Counter) -> None:
     how: dict[str, Any] = {"door": "/api/x402/feed", "grant": counter.grant, "key": KEY}
     payment = counter.take(proof(offer=FEED), **how).payment
-    (granted,) = counter.run(counter.entitlements.find())
+    (granted,) = counter.granted()
     assert (granted.holder, granted.tier) == (PAYER, "feed")
     assert payment.entitlement_id == granted.id
 
-    again = counter.take(proof(offer=FEED), **how)
-    assert again.payment == payment
-    assert counter.run(counter.entitlements.find()) == [granted]
+    assert counter.take(proof(offer=FEED), **how).payment == payment
+    assert counter.granted() == [granted]
     assert counter.facilitator.asked == [proof().nonce]
 
 
 def test_twelve_requests_with_one_proof_are_one_body_and_one_charge(
     counter: Counter, open_database: Callable[[], Database]
 ) -> None:
-    tills = [
-        Cashier(Journal(open_database(), counter.clock), counter.facilitator, counter.clock)
-        for _ in range(3)
-    ]
+    journals = [Journal(open_database(), counter.clock) for _ in range(3)]
+    cashiers = [Cashier(each, counter.facilitator, counter.clock) for each in journals] * 4
 
     async def all_at_once() -> list[Delivery[bytes] | BaseException]:
         served = asyncio.Event()
@@ -177,20 +184,19 @@ def test_twelve_requests_with_one_proof_are_one_body_and_one_charge(
         counter.facilitator.before_settling = settling
         takes = [
             asyncio.ensure_future(
-                show(tills[number % 3], proof(offer=FEED), DOOR, counter.make, counter.grant)
+                show(cashier, proof(offer=FEED), DOOR, counter.make, counter.grant)
             )
-            for number in range(12)
+            for cashier in cashiers
         ]
-        for each in takes:
-            each.add_done_callback(count)
+        for take in takes:
+            take.add_done_callback(count)
         return await asyncio.gather(*takes, return_exceptions=True)
 
-    found = counter.run(all_at_once())
-    assert sum(isinstance(each, Delivery) for each in found) == 1
-    assert sum(isinstance(each, PaymentUnfinished) for each in found) == 11
+    ends = counter.run(all_at_once())
+    assert sum(isinstance(end, Delivery) for end in ends) == 1
+    assert sum(isinstance(end, PaymentUnfinished) for end in ends) == 11
     assert counter.facilitator.asked == counter.facilitator.charged == [proof().nonce]
-    assert len(counter.run(counter.entitlements.find())) == 1
-    assert counter.run(counter.entitlements.find())[0].ends_at == START + 30 * DAY
+    assert [granted.ends_at for granted in counter.granted()] == [START + 30 * DAY]
 
 
 def test_delivered_body_is_delivered_again_if_the_endpoint_allows_it(counter: Counter) -> None:
@@ -212,14 +218,12 @@ def test_a_facilitator_that_refuses_or_is_away_leaves_nothing(
     fails(counter.facilitator)
     with pytest.raises((InvalidProof, FacilitatorUnavailable)):
         counter.take()
-    assert (counter.state(), counter.made, counter.facilitator.asked) == (None, 0, [])
-
-
-def test_a_proof_that_is_over_is_not_even_verified(counter: Counter) -> None:
     counter.clock.pass_seconds(55)
-    with pytest.raises(InvalidProof, match="expires_too_soon"):
+    counter.facilitator.verified.clear()
+    with pytest.raises(InvalidProof, match="expires_too_soon"):  # which is not even verified
         counter.take()
     assert counter.facilitator.verified == []
+    assert (counter.state(), counter.made, counter.facilitator.asked) == (None, 0, [])
 
 
 @pytest.mark.outcome(
@@ -235,66 +239,44 @@ def test_nothing_is_charged_if_the_body_cannot_be_produced(counter: Counter) -> 
     counter.cannot_make = None
     assert counter.take(door="/elsewhere").body == BODY
     assert counter.facilitator.charged == [proof().nonce]
-    assert counter.steps() == [
-        "claimed",
-        "released",
-        "claimed",
-        "settling",
-        "settled",
-        "delivered",
-    ]
+    again = ["claimed", "settling", "settled", "delivered"]
+    assert counter.steps() == ["claimed", "released", *again]
 
 
 @pytest.mark.parametrize("after_charging", [True, False])
-def test_a_settlement_without_an_answer_is_unknown_and_not_tried_again(
-    counter: Counter, after_charging: bool
-) -> None:
+def test_settlement_without_an_answer_is_unknown(counter: Counter, after_charging: bool) -> None:
     counter.facilitator.fall_silent(after_charging=after_charging)
     counter.facilitator.on_settle = SettlementUnknown("pending", transaction := "0x" + "9e" * 32)
     for _ in range(3):
         with pytest.raises(PaymentUnfinished, match="outcome"):
             counter.take(grant=counter.grant)
-    found = counter.payment()
-    assert found is not None
-    assert (found.state, found.transaction) == ("unknown", transaction)
-    *_, step = counter.run(counter.journal.trail(found.id))
+    unknown = counter.paid()
+    assert (unknown.state, unknown.transaction) == ("unknown", transaction)
+    *_, step = counter.run(counter.journal.trail(unknown.id))
     assert step.detail == f"{transaction} SettlementUnknown"
     assert counter.facilitator.asked == [proof().nonce]
-    assert counter.run(counter.entitlements.find()) == []
+    assert counter.granted() == []
 
 
 def test_a_failure_that_nobody_foresaw_is_unknown_too(counter: Counter) -> None:
     counter.facilitator.on_settle = KeyError("transaction")
     with pytest.raises(PaymentUnfinished, match="outcome"):
         counter.take()
-    found = counter.payment()
-    assert found is not None
-    assert (found.state, found.reason) == ("unknown", "KeyError")
+    assert (counter.paid().state, counter.paid().reason) == ("unknown", "KeyError")
 
 
 def test_who_paid_and_was_cut_off_gets_the_body_without_a_charge(counter: Counter) -> None:
-    reached, go_on = asyncio.Event(), asyncio.Event()
-
-    async def settling() -> None:
-        reached.set()
-        await go_on.wait()
-
     async def leave_while_it_settles() -> None:
-        counter.facilitator.before_settling = settling
-        taking = asyncio.ensure_future(show(counter.cashier, proof(), DOOR, counter.make))
-        await reached.wait()
-        taking.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await taking
+        stop = counter.facilitator.before_settling = Stop()
+        await leave(await counter.taken_until(stop.reached))
         with pytest.raises(PaymentUnfinished):
             await counter.cashier.redeliver(proof(), DOOR, counter.make)
-        go_on.set()
+        stop.may_go_on.set()
         await counter.cashier.close()
 
     counter.run(leave_while_it_settles())
-    found = counter.payment()
-    assert found is not None
-    assert (found.state, found.released_at) == ("settled", None)
+    paid = counter.paid()
+    assert (paid.state, paid.released_at) == ("settled", None)
 
     counter.clock.pass_seconds(3600)
     forged = proof(signature=OTHER_SIGNATURE)
@@ -303,15 +285,13 @@ def test_who_paid_and_was_cut_off_gets_the_body_without_a_charge(counter: Counte
             counter.take(other, door)
     # Anybody can rebuild the proof from the chain, so no repeat uses the body up.
     for _ in range(3):
-        assert counter.take() == Delivery(BODY, found)
+        assert counter.take() == Delivery(BODY, paid)
         counter.clock.pass_seconds(3600)
     assert counter.facilitator.asked == [proof().nonce]
 
 
 @pytest.mark.parametrize(("key", "bodies"), [(KEY, 1), (None, 12)])
-def test_body_that_is_owed_goes_out_once_where_a_key_can_repeat_it(
-    counter: Counter, key: str | None, bodies: int
-) -> None:
+def test_owed_body_goes_out_once_to_a_key(counter: Counter, key: str | None, bodies: int) -> None:
     beginning = asyncio.Barrier(12)
 
     async def together() -> None:
@@ -328,26 +308,19 @@ def test_body_that_is_owed_goes_out_once_where_a_key_can_repeat_it(
         counter.take(key=key)
     counter.cannot_make = None
 
-    found = counter.run(all_at_once())
-    assert sum(isinstance(each, Delivery) for each in found) == bodies
-    assert sum(isinstance(each, PaymentUnfinished) for each in found) == 12 - bodies
+    ends = counter.run(all_at_once())
+    assert sum(isinstance(end, Delivery) for end in ends) == bodies
+    assert sum(isinstance(end, PaymentUnfinished) for end in ends) == 12 - bodies
     assert counter.facilitator.asked == []
 
 
 def test_a_settlement_that_is_cut_off_with_the_server_is_unknown(counter: Counter) -> None:
-    reached = asyncio.Event()
-
-    async def settling() -> None:
-        reached.set()
-        await asyncio.Event().wait()
-
     async def stop_everything() -> None:
-        counter.facilitator.before_settling = settling
-        taking = asyncio.ensure_future(show(counter.cashier, proof(), DOOR, counter.make))
-        await reached.wait()
+        stop = counter.facilitator.before_settling = Stop()
+        taking = await counter.taken_until(stop.reached)
         everything = asyncio.all_tasks() - {asyncio.current_task()}
-        for each in everything:
-            each.cancel()
+        for task in everything:
+            task.cancel()
         await asyncio.gather(*everything, return_exceptions=True)
         assert taking.cancelled()
 
@@ -356,21 +329,11 @@ def test_a_settlement_that_is_cut_off_with_the_server_is_unknown(counter: Counte
 
 
 def test_who_leaves_while_the_body_is_made_is_not_charged(counter: Counter) -> None:
-    reached = asyncio.Event()
+    async def leave_early() -> None:
+        stop = counter.while_making = Stop()
+        await leave(await counter.taken_until(stop.reached))
 
-    async def making() -> None:
-        reached.set()
-        await asyncio.Event().wait()
-
-    async def leave() -> None:
-        counter.while_making = making
-        taking = asyncio.ensure_future(show(counter.cashier, proof(), DOOR, counter.make))
-        await reached.wait()
-        taking.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await taking
-
-    counter.run(leave())
+    counter.run(leave_early())
     assert (counter.state(), counter.facilitator.asked) == ("released", [])
 
 
@@ -379,14 +342,14 @@ class Hindered(DatabaseDouble):
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
-        self.before_write: Callable[[], Awaitable[None]] | None = None
+        self.stops: dict[int, Stop] = {}
         self.failing: set[int] = set()
         self.writes = 0
 
     async def write(self, work: Any) -> Any:
         self.writes += 1
-        if self.before_write is not None:
-            await self.before_write()
+        if self.writes in self.stops:
+            await self.stops[self.writes]()
         if self.writes in self.failing:
             raise DatabaseUnavailable("full")
         return await super().write(work)
@@ -400,27 +363,13 @@ def hindered(counter: Counter) -> Hindered:
     return hindered
 
 
-def test_who_leaves_while_the_claim_is_written_does_not_keep_it(
-    counter: Counter, hindered: Hindered
-) -> None:
-    reached, go_on = asyncio.Event(), asyncio.Event()
+def test_who_leaves_while_claiming_does_not_keep_it(counter: Counter, hindered: Hindered) -> None:
+    async def leave_early() -> None:
+        stop = Stop()
+        hindered.stops[CLAIM] = stop
+        await leave(await counter.taken_until(stop.reached), stop)
 
-    async def writing() -> None:
-        hindered.before_write = None
-        reached.set()
-        await go_on.wait()
-
-    async def leave() -> None:
-        hindered.before_write = writing
-        taking = asyncio.ensure_future(show(counter.cashier, proof(), DOOR, counter.make))
-        await reached.wait()
-        taking.cancel()
-        await asyncio.sleep(0)
-        go_on.set()
-        with pytest.raises(asyncio.CancelledError):
-            await taking
-
-    counter.run(leave())
+    counter.run(leave_early())
     assert (counter.state(), counter.made) == ("released", 0)
 
 
@@ -456,13 +405,13 @@ def test_nothing_moves_that_the_journal_could_not_note_before(
     "The service retries, then grants and delivers what was paid for.",
 )
 @pytest.mark.parametrize("failures", [1, len(RETRY_PAUSES)])
-def test_payment_result_is_written_again_until_it_is_recorded(
+def test_payment_result_is_written_again(
     counter: Counter, hindered: Hindered, failures: int
 ) -> None:
     hindered.failing = set(range(END, END + failures))
     taken = counter.take(grant=counter.grant)
     assert (taken.payment.state, counter.paused) == ("settled", [*RETRY_PAUSES[:failures]])
-    assert len(counter.run(counter.entitlements.find())) == 1
+    assert len(counter.granted()) == 1
     assert counter.facilitator.asked == [proof().nonce]
 
 
@@ -480,37 +429,19 @@ def test_payment_result_that_cannot_be_recorded_is_logged(
     hindered.failing = EVERY_END
     with pytest.raises(PaymentUnfinished, match="outcome"):
         counter.take()
-    (told,) = (each for each in caplog.records if each.levelname == "ERROR")
-    found = counter.payment()
-    assert found is not None
-    assert (told.__dict__["payment"], told.__dict__["transaction"]) == (found.id, "0x" + "01" * 32)
+    (told,) = (vars(each) for each in caplog.records if each.levelname == "ERROR")
+    assert (told["payment"], told["transaction"]) == (counter.paid().id, "0x" + "01" * 32)
 
 
-def test_who_leaves_while_the_delivery_is_written_can_have_it_whenever_he_comes(
-    counter: Counter, hindered: Hindered
-) -> None:
-    reached, go_on = asyncio.Event(), asyncio.Event()
+def test_who_leaves_during_delivery_gets_it_later(counter: Counter, hindered: Hindered) -> None:
+    async def leave_late() -> None:
+        stop = Stop()
+        hindered.stops[DELIVERED] = stop
+        await leave(await counter.taken_until(stop.reached), stop)
 
-    async def writing() -> None:
-        if hindered.writes == DELIVERED:
-            reached.set()
-            await go_on.wait()
-
-    async def leave() -> None:
-        hindered.before_write = writing
-        taking = asyncio.ensure_future(show(counter.cashier, proof(), DOOR, counter.make))
-        await reached.wait()
-        taking.cancel()
-        await asyncio.sleep(0)
-        go_on.set()
-        with pytest.raises(asyncio.CancelledError):
-            await taking
-
-    counter.run(leave())
+    counter.run(leave_late())
     assert counter.steps()[-2:] == ["delivered", "undelivered"]
-    found = counter.payment()
-    assert found is not None
-    assert (found.state, found.released_at) == ("settled", None)
+    assert (counter.paid().state, counter.paid().released_at) == ("settled", None)
     counter.clock.pass_seconds(3600)
     assert counter.take().body == BODY
     assert counter.facilitator.asked == [proof().nonce]
@@ -523,9 +454,7 @@ def test_who_is_gone_before_the_charge_is_not_charged(counter: Counter) -> None:
     assert counter.take().body == BODY
 
 
-def test_who_is_gone_after_the_charge_can_have_the_body_whenever_he_comes(
-    counter: Counter,
-) -> None:
+def test_who_is_gone_after_the_charge_gets_the_body_later(counter: Counter) -> None:
     with pytest.raises(PaymentUnfinished, match="disconnected"):
         counter.take(is_disconnected=lambda: bool(counter.facilitator.charged))
     assert counter.steps() == ["claimed", "settling", "settled"]
@@ -551,59 +480,32 @@ def test_a_grant_that_fails_leaves_the_settlement_to_be_looked_into(counter: Cou
     with pytest.raises(PaymentUnfinished, match="outcome"):
         counter.take(grant=broken)
     assert counter.state() == "settling"
-    assert counter.run(counter.entitlements.find()) == []
+    assert counter.granted() == []
 
 
 def test_what_was_reconciled_meanwhile_is_not_granted_a_second_time(counter: Counter) -> None:
     async def reconcile() -> None:
-        found = await counter.journal.find(proof().key)
-        assert found is not None
-        await counter.journal.mark_unknown(found.id, "old")
-        await counter.journal.mark_settled(found.id, None, counter.grant, reason="found on chain")
+        payment = await counter.journal.find(proof().key)
+        assert payment is not None
+        await counter.journal.mark_unknown(payment.id, "old")
+        await counter.journal.mark_settled(payment.id, None, counter.grant, reason="found on chain")
 
     counter.facilitator.before_settling = reconcile
     taken = counter.take(grant=counter.grant)
     assert (taken.body, taken.payment.reason) == (BODY, "found on chain")
-    assert counter.run(counter.entitlements.find())[0].ends_at == START + 30 * DAY
+    assert [granted.ends_at for granted in counter.granted()] == [START + 30 * DAY]
 
 
-def test_released_claim_is_not_settled(counter: Counter) -> None:
-    async def let_go() -> None:
-        found = await counter.journal.find(proof().key)
-        assert found is not None
-        await counter.journal.release(found.id, "abandoned")
-
-    counter.while_making = let_go
-    with pytest.raises(PaymentUnfinished):
-        counter.take()
-    assert (counter.state(), counter.facilitator.asked) == ("released", [])
+def test_claim_that_was_released_or_taken_over_is_not_settled(counter: Counter) -> None:
+    for meanwhile, state in ((counter.let_go, "released"), (counter.claim_anew, "claimed")):
+        counter.while_making = meanwhile
+        with pytest.raises(PaymentUnfinished):
+            counter.take()
+        assert (counter.state(), counter.facilitator.asked) == (state, [])
 
 
-def test_failed_stale_claim_does_not_release_a_newer_claim(
-    counter: Counter,
-) -> None:
-    async def claimed_anew() -> None:
-        found = await counter.journal.find(proof().key)
-        assert found is not None
-        await counter.journal.release(found.id, "abandoned")
-        counter.clock.pass_seconds(10)
-        await counter.journal.claim(proof(), "/elsewhere")
-
-    counter.while_making, counter.cannot_make = claimed_anew, LookupError()
+def test_failed_stale_claim_does_not_release_a_newer_claim(counter: Counter) -> None:
+    counter.while_making, counter.cannot_make = counter.claim_anew, LookupError()
     with pytest.raises(LookupError):
-        counter.take()
-    assert (counter.state(), counter.facilitator.asked) == ("claimed", [])
-
-
-def test_a_claim_that_slept_does_not_settle_the_claim_of_another_request(counter: Counter) -> None:
-    async def claimed_anew() -> None:
-        found = await counter.journal.find(proof().key)
-        assert found is not None
-        await counter.journal.release(found.id, "abandoned")
-        counter.clock.pass_seconds(10)
-        await counter.journal.claim(proof(), "/elsewhere")
-
-    counter.while_making = claimed_anew
-    with pytest.raises(PaymentUnfinished):
         counter.take()
     assert (counter.state(), counter.facilitator.asked) == ("claimed", [])

@@ -31,7 +31,7 @@ from barograph.history.witnesses import (
     WitnessState,
     cosigners,
 )
-from barograph.kit.database import Database, Row, Transaction, Work
+from barograph.kit.database import Database, Transaction, Work
 from barograph.kit.lease import Lease
 from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
 from barograph.kit.timestamps import MINUTE, SECOND
@@ -43,15 +43,17 @@ from support.events import add_events, change
 from support.history import salts
 from support.service import BASE_URL
 from support.stances import make_history
+from support.steps import Steps
 from support.witnesses import SimulatedWitness, Witnesses, cosign
 
 T = TypeVar("T")
 
 NAME = log_origin(BASE_URL)
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
+AWAY = Unreachable("it can't be reached")
 
 
-class Instance:
+class Instance(Steps):
     """A record, the collector's side of its witnesses, and the web side."""
 
     def __init__(
@@ -61,34 +63,37 @@ class Instance:
         witnesses: Witnesses,
         clock: HandClock,
     ) -> None:
-        self.runner, self.run = runner, runner.run
-        self.service, self.history = databases
-        self.witnesses, self.clock = witnesses, clock
+        super().__init__(databases[0], runner)
+        self.history, self.witnesses, self.clock = databases[1], witnesses, clock
         self.ledger = Ledger(self.history, clock, salt=salts())
         self.policy = witnesses.policy(2)
-        self._web = self.log(self.service)
-        self.restart_collector(self.service)
+        self._web = self.log(self.database)
+        self.restart_collector()
 
     def log(self, database: Database) -> PublicLog:
         signed = SignedHeads(database, self.history, self.clock)
         checks = Continuity(self.ledger, lambda: None)
         return PublicLog(KEY, BASE_URL, signed, checks, reload_key=lambda: KEY)
 
-    def restart_collector(self, database: Database) -> None:
-        self._database, rounds = database, Rounds(self.log(database), self.clock)
+    def restart_collector(
+        self, database: Database | None = None, policy: Policy | None = None
+    ) -> None:
+        self.policy = policy or self.policy
+        self._collectors = database or self.database
+        rounds = Rounds(self.log(self._collectors), self.clock)
         self.cosigners = [
             Cosigner(each, self.policy, rounds, self.witnesses.add_checkpoint, self.clock)
             for each in self.policy.witnesses
         ]
 
     def grow(self, later: int = 0) -> None:
-        ((number,),) = self.run(self.service.fetch("SELECT count(*) FROM events"))
-        self.run(add_events(self.service, [change(number + later)]))
+        ((number,),) = self.fetch("SELECT count(*) FROM events")
+        self.run(add_events(self.database, [change(number + later)]))
 
     def ask(self, *names: str) -> None:
-        for each in self.cosigners:
-            if not names or each.name in names:
-                self.run(each.ask(self._database))
+        for cosigner in self.cosigners:
+            if not names or cosigner.name in names:
+                self.run(cosigner.ask(self._collectors))
 
     def published(self, policy: Policy | None = None) -> Checkpoint:
         """What a reader verifies with our key and the keys of the witnesses."""
@@ -99,20 +104,14 @@ class Instance:
 
     def cosigned(self, policy: Policy) -> tuple[Checkpoint, set[str]]:
         """What is published, and who cosigned it."""
-        note = self.run(CosignedCheckpoints(self._web, self.service, policy).published_note())
+        note = self.run(CosignedCheckpoints(self._web, self.database, policy).published_note())
         checkpoint = open_checkpoint(note, verifier_of(KEY, NAME))
         return checkpoint, set(cosigners(policy, checkpoint, note.rpartition("\n\n")[2]))
 
     def states(self) -> dict[str, WitnessState]:
-        found = self.run(latest_snapshot(self.service, WITNESSES))
-        assert found is not None
-        return {each.witness: each for each in found.states}
-
-    def fetch(self, table: str) -> list[Row]:
-        return self.run(self.service.fetch(f"SELECT * FROM {table}"))
-
-    def delete(self, table: str) -> None:
-        self.run(self.service.write(lambda tx: tx.execute(f"DELETE FROM {table}")))
+        snapshot = self.run(latest_snapshot(self.database, WITNESSES))
+        assert snapshot is not None
+        return {state.witness: state for state in snapshot.states}
 
     def __getitem__(self, name: str) -> SimulatedWitness:
         return self.witnesses.all[name]
@@ -128,28 +127,32 @@ def make(new_store: Callable[[], Backend], runner: asyncio.Runner) -> Iterator[M
     witnesses, opened = Witnesses(clock, "a", "b", "c"), list[Database]()
 
     def instance() -> Instance:
-        opened.extend(new_store().open() for _ in range(2))
-        made = Instance(runner, (opened[-2], opened[-1]), witnesses, clock)
-        migrations = packaged_migrations(SERVICE, made.service.engine)
-        runner.run(upgrade(made.service, migrations, clock))
-        runner.run(make_history(made.history))
+        service, history = (new_store().open() for _ in range(2))
+        opened.extend((service, history))
+        runner.run(upgrade(service, packaged_migrations(SERVICE, service.engine), clock))
+        runner.run(make_history(history))
+        made = Instance(runner, (service, history), witnesses, clock)
         made.grow()
         return made
 
     yield instance
-    for each in opened:
-        runner.run(each.close())
+    for database in opened:
+        runner.run(database.close())
+
+
+@pytest.fixture
+def instance(make: Make) -> Instance:
+    return make()
 
 
 @pytest.mark.both_engines
-def test_checkpoint_is_published_with_its_quorum_and_late_cosigners_are_added(make: Make) -> None:
-    instance = make()
+def test_checkpoint_is_published_with_its_quorum_and_later_cosigners(instance: Instance) -> None:
     instance.ask("a")
     with pytest.raises(NotCosigned):
         instance.published()
     instance.ask("b")
     checkpoint = instance.published()
-    digests = instance.run(event_digests(instance.service, 0, 9))
+    digests = instance.run(event_digests(instance.database, 0, 9))
     assert checkpoint == (NAME, 1, tree_root([each.digest for each in digests]))
     with pytest.raises(NotCosigned):
         instance.published(instance.witnesses.policy(3))
@@ -161,10 +164,9 @@ def test_checkpoint_is_published_with_its_quorum_and_late_cosigners_are_added(ma
 
 
 @pytest.mark.both_engines
-def test_without_a_quorum_the_newest_is_published_with_the_cosignatures_it_has(make: Make) -> None:
-    instance = make()
-    policy = instance.policy = instance.policy._replace(quorum=NO_QUORUM)
-    instance.restart_collector(instance.service)
+def test_without_a_quorum_the_newest_checkpoint_is_published(instance: Instance) -> None:
+    policy = instance.policy._replace(quorum=NO_QUORUM)
+    instance.restart_collector(policy=policy)
 
     def published() -> tuple[int, set[str]]:
         checkpoint, names = instance.cosigned(policy)
@@ -183,11 +185,8 @@ def test_without_a_quorum_the_newest_is_published_with_the_cosignatures_it_has(m
     "A witness does not answer while the log grows every second",
     "The others cosign the same checkpoint, at most a minute or so old.",
 )
-def test_quorum_is_reached_though_a_witness_is_dead_and_the_log_grows_every_second(
-    make: Make,
-) -> None:
-    instance = make()
-    instance["c"].failure = Unreachable("it can't be reached")
+def test_quorum_is_reached_though_a_witness_is_dead(instance: Instance) -> None:
+    instance["c"].failure = AWAY
     sizes = []
 
     for second in range(90):
@@ -208,8 +207,7 @@ def test_quorum_is_reached_though_a_witness_is_dead_and_the_log_grows_every_seco
     assert instance["c"].asked < 9
 
 
-def test_round_ends_without_a_quorum_so_a_working_witness_keeps_watching(make: Make) -> None:
-    instance = make()
+def test_round_ends_without_a_quorum_for_a_working_witness(instance: Instance) -> None:
     instance.ask("a")
     instance.grow()
     instance.ask("a")
@@ -226,11 +224,10 @@ def test_round_ends_without_a_quorum_so_a_working_witness_keeps_watching(make: M
     "The last checkpoint with a quorum stays published; before the first one, 503. New tiles "
     "and stances still appear.",
 )
-def test_old_checkpoint_stays_while_too_few_witnesses_answer(make: Make) -> None:
-    instance = make()
+def test_old_checkpoint_stays_while_too_few_witnesses_answer(instance: Instance) -> None:
     instance.ask()
     for name in "bc":
-        instance[name].failure = Unreachable("it can't be reached")
+        instance[name].failure = AWAY
     instance.grow()
     instance.ask()
     assert instance.published().size == 1
@@ -241,8 +238,7 @@ def test_old_checkpoint_stays_while_too_few_witnesses_answer(make: Make) -> None
     assert instance.states()["b"].failing_since is None
 
 
-def test_witness_that_is_throttling_is_left_alone_as_long_as_it_says(make: Make) -> None:
-    instance = make()
+def test_witness_that_is_throttling_is_left_alone_as_long_as_it_says(instance: Instance) -> None:
     instance["a"].failure = Throttled("it asked us to slow down", 60)
     instance.ask("a")
     instance["a"].failure = None
@@ -266,8 +262,7 @@ def lies(instance: Instance) -> list[Callable[[str], str]]:
     ]
 
 
-def test_lying_witness_counts_for_nothing_and_its_failure_shows(make: Make) -> None:
-    instance = make()
+def test_lying_witness_counts_for_nothing_and_its_failure_shows(instance: Instance) -> None:
     instance.ask()
     for size, lie in enumerate(lies(instance), 2):
         instance["b"].reply = lie
@@ -291,14 +286,11 @@ def test_lying_witness_counts_for_nothing_and_its_failure_shows(make: Make) -> N
     [(0, TreeRefused("another tree")), (1, TreeRefused("another tree")), (0, OtherSize(3))],
 )
 def test_rewritten_record_is_refused_by_the_witnesses_and_never_published(
-    make: Make,
-    longer: int,
-    refusal: UpstreamError,
-    caplog: pytest.LogCaptureFixture,
+    make: Make, longer: int, refusal: UpstreamError, caplog: pytest.LogCaptureFixture
 ) -> None:
     honest, rewritten = make(), make()
-    for each in honest.witnesses.all.values():
-        each.refusal = refusal
+    for witness in honest.witnesses.all.values():
+        witness.refusal = refusal
 
     for number in range(2):
         honest.grow()
@@ -309,23 +301,21 @@ def test_rewritten_record_is_refused_by_the_witnesses_and_never_published(
     for _ in range(3):
         rewritten.ask()
         rewritten.clock.pass_seconds(60)
-    states = rewritten.states().values()
-    assert [each.is_fork for each in states] == [True, True, True]
+    assert [state.is_fork for state in rewritten.states().values()] == [True, True, True]
     with pytest.raises(NotCosigned):
         rewritten.published()
     assert honest.published().size == 3
-    rewritten["a"].failure = Unreachable("it can't be reached")
+    rewritten["a"].failure = AWAY
     rewritten.ask()
     assert rewritten.states()["a"].is_fork
 
-    critical = [each for each in caplog.records if each.levelno == logging.CRITICAL]
+    critical = [line for line in caplog.records if line.levelno == logging.CRITICAL]
     assert len(critical) == 3
 
 
-def test_refusal_counts_from_its_own_start_not_from_an_earlier_outage(make: Make) -> None:
-    instance = make()
+def test_refusal_counts_from_its_own_start_not_from_an_earlier_outage(instance: Instance) -> None:
     since = []
-    for failure in (Unreachable("it can't be reached"), TreeRefused("another tree")):
+    for failure in (AWAY, TreeRefused("another tree")):
         instance["a"].failure = failure
         instance.ask("a")
         since.append(instance.states()["a"].failing_since)
@@ -343,51 +333,45 @@ def test_witness_that_is_ahead_of_an_older_copy_refuses_it(make: Make) -> None:
     assert state.failure == "it last cosigned this log at size 2, and we have 1"
 
 
-def test_collector_that_lost_what_the_witness_answered_learns_the_size_from_it(make: Make) -> None:
-    instance = make()
+def test_collector_that_lost_an_answer_learns_the_size_again(instance: Instance) -> None:
     instance.ask("a")
     instance.grow()
-    instance.delete("cosignatures")
-    instance.restart_collector(instance.service)
+    instance.execute("DELETE FROM cosignatures")
+    instance.restart_collector()
     instance.ask("a", "b")
     assert instance.published().size == 2
     assert instance["a"].asked == 3
 
 
-def test_changed_policy_publishes_what_was_cosigned_before(make: Make) -> None:
-    instance = make()
-    instance["c"].failure = Unreachable("it can't be reached")
-
-    instance.policy = instance.witnesses.policy(3)
-    instance.restart_collector(instance.service)
+def test_changed_policy_publishes_what_was_cosigned_before(instance: Instance) -> None:
+    instance["c"].failure = AWAY
+    instance.restart_collector(policy=instance.witnesses.policy(3))
     instance.ask()
     with pytest.raises(NotCosigned):
         instance.published()
-    instance.policy = instance.witnesses.policy(2)
-    instance.restart_collector(instance.service)
+    instance.restart_collector(policy=instance.witnesses.policy(2))
     instance.ask("a")
     assert instance.published().size == 1
-    assert instance.states()["a"].size == 1
-    assert instance["a"].asked == 1
+    assert (instance.states()["a"].size, instance["a"].asked) == (1, 1)
 
 
-def test_collector_that_lost_its_lease_stores_no_cosignature(make: Make) -> None:
-    instance = make()
+def test_collector_that_lost_its_lease_stores_no_cosignature(instance: Instance) -> None:
     lease, other = (
-        Lease(instance.service, "collector", name, clock=instance.clock, milliseconds=SECOND)
+        Lease(instance.database, "collector", name, clock=instance.clock, milliseconds=SECOND)
         for name in ("first", "other")
     )
-    job = WitnessJob(instance.service, instance.cosigners[0])
+    job = WitnessJob(instance.database, instance.cosigners[0])
+    count = "SELECT count(*) FROM cosignatures"
     assert instance.run(lease.acquire())
     instance.clock.pass_seconds(2)
     assert instance.run(other.acquire())
     with pytest.raises(LeaseLost):
         instance.run(job.run_once(lease))
-    assert instance.fetch("cosignatures") == []
+    assert instance.fetch(count) == [(0,)]
     instance.clock.pass_seconds(2)
     assert instance.run(other.acquire())
     instance.run(job.run_once(other))
-    assert len(instance.fetch("cosignatures")) == 1
+    assert instance.fetch(count) == [(1,)]
 
 
 class Killed(Exception):
@@ -398,11 +382,8 @@ class MortalDatabase(DatabaseDouble):
     """Ends the process before or after the commit of a write."""
 
     def __init__(self, database: Database, lives: int) -> None:
-        self._database, self._lives = database, lives
-        self.engine = database.engine
-
-    async def read(self, work: Work[T]) -> T:
-        return await self._database.read(work)
+        super().__init__(database)
+        self._lives = lives
 
     async def write(self, work: Work[T]) -> T:
         async def mortal(tx: Transaction) -> T:
@@ -410,12 +391,9 @@ class MortalDatabase(DatabaseDouble):
             self._step()
             return done
 
-        done = await self._database.write(mortal)
+        done = await super().write(mortal)
         self._step()
         return done
-
-    async def close(self) -> None:
-        await self._database.close()
 
     def _step(self) -> None:
         self._lives -= 1
@@ -428,15 +406,14 @@ class MortalDatabase(DatabaseDouble):
     "The collector is killed while it stores a cosignature",
     "The next one asks again. No two roots of one size are ever published.",
 )
-def test_death_at_any_step_never_publishes_two_roots_of_one_size(make: Make) -> None:
-    instance = make()
+def test_death_at_any_step_never_publishes_two_roots_of_one_size(instance: Instance) -> None:
     published: dict[int, bytes] = {}
     deaths = 0
 
     instance.ask()
     for lives in range(1, 9):
         instance.grow()
-        instance.restart_collector(MortalDatabase(instance.service, lives))
+        instance.restart_collector(MortalDatabase(instance.database, lives))
         try:
             instance.ask("a", "b")
         except Killed:
@@ -445,7 +422,7 @@ def test_death_at_any_step_never_publishes_two_roots_of_one_size(make: Make) -> 
             size, root = instance.published()[1:]
             assert size in (lives, lives + 1)
             assert published.setdefault(size, root) == root
-            instance.restart_collector(instance.service)
+            instance.restart_collector()
             instance.ask()
         assert size == lives + 1
 
@@ -454,23 +431,20 @@ def test_death_at_any_step_never_publishes_two_roots_of_one_size(make: Make) -> 
 
 def test_published_checkpoint_stays_though_witnesses_and_our_own_memory_failed(make: Make) -> None:
     instance, other = make(), make()
-
+    published = "SELECT * FROM cosigned_checkpoints"
     instance.grow()
     instance.ask()
-    kept = instance.fetch("cosigned_checkpoints")
+    kept = instance.fetch(published)
+    insert = "INSERT INTO cosigned_checkpoints VALUES ($1, $2, $3, $4)"
+    other.execute("DELETE FROM cosigned_checkpoints")
+    other.write(lambda tx: tx.execute_many(insert, kept))
 
-    async def rewrite(tx: Transaction) -> None:
-        await tx.execute("DELETE FROM cosigned_checkpoints")
-        insert = "INSERT INTO cosigned_checkpoints VALUES ($1, $2, $3, $4)"
-        await tx.execute_many(insert, kept)
-
-    other.run(other.service.write(rewrite))
     for later in (7, 0):  # a shorter tree, and another of the same size
-        for each in instance.witnesses.all.values():
-            each.seen.clear()
-        other.restart_collector(other.service)
+        for witness in instance.witnesses.all.values():
+            witness.seen.clear()
+        other.restart_collector()
         other.ask()
-        assert other.fetch("cosigned_checkpoints") == kept
+        assert other.fetch(published) == kept
         with pytest.raises(HistoryRewritten):
             other.published()
         other.grow(later=later)

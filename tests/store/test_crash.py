@@ -2,14 +2,13 @@
 
 import asyncio
 import random
-import signal
-import subprocess
 from collections.abc import Callable
 
 import pytest
 
 from barograph.board.board import read_versions
-from barograph.kit.database import Database, Row, Transaction
+from barograph.kit.database import Database
+from support.backends import StartPython, killed_after
 from support.clock import START
 
 PUBLISHER = f"""
@@ -33,50 +32,23 @@ asyncio.run(main())
 """
 
 
-async def readings(tx: Transaction) -> list[Row]:
-    return await tx.fetch("SELECT at FROM readings ORDER BY at")
-
-
-def kill_again_and_again(
-    times: int,
+@pytest.mark.thorough
+@pytest.mark.parametrize("times", [5, pytest.param(50, marks=pytest.mark.long)])
+def test_nothing_acknowledged_is_lost_when_the_writer_is_killed(
     database: Database,
-    start_python: Callable[[str], "subprocess.Popen[str]"],
+    start_python: StartPython,
+    assert_sound: Callable[[], None],
     runner: asyncio.Runner,
+    times: int,
 ) -> None:
     chance = random.Random(9)
     for _ in range(times):
-        publisher = start_python(PUBLISHER)
-        assert publisher.stdout is not None
-        lines = [publisher.stdout.readline() for _ in range(chance.randint(1, 40))]
-        publisher.kill()
-        lines += publisher.stdout.readlines()
-        assert publisher.wait(60) == -signal.SIGKILL
-        acknowledged = [int(line) for line in lines if line.endswith("\n")]
+        lines = killed_after(start_python(PUBLISHER), chance.randint(1, 40))
+        acknowledged = int(lines[-1])
 
         kept = runner.run(database.read(read_versions))
-        assert acknowledged[-1] <= kept["one"] <= acknowledged[-1] + 1
+        assert acknowledged <= kept["one"] <= acknowledged + 1
         assert kept["two"] == kept["one"]
-        rows = runner.run(database.read(readings))
+        rows = runner.run(database.fetch("SELECT at FROM readings ORDER BY at"))
         assert rows == [(START + number,) for number in range(1, kept["one"] + 1)]
-
-
-@pytest.mark.thorough
-def test_nothing_acknowledged_is_lost_when_the_writer_is_killed(
-    database: Database,
-    start_python: Callable[[str], "subprocess.Popen[str]"],
-    assert_sound: Callable[[], None],
-    runner: asyncio.Runner,
-) -> None:
-    kill_again_and_again(5, database, start_python, runner)
-    assert_sound()
-
-
-@pytest.mark.long
-def test_nothing_acknowledged_is_lost_when_the_writer_is_killed_fifty_times(
-    database: Database,
-    start_python: Callable[[str], "subprocess.Popen[str]"],
-    assert_sound: Callable[[], None],
-    runner: asyncio.Runner,
-) -> None:
-    kill_again_and_again(50, database, start_python, runner)
     assert_sound()

@@ -2,8 +2,6 @@
 
 import asyncio
 import re
-import subprocess
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -34,25 +32,24 @@ from barograph.kit.database import (
 )
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.payments.proof import checksummed
-from support.backends import on_engines, on_sqlite
-from support.clock import START, HandClock
+from support.backends import StartPython, on_engines, on_sqlite, run_together
+from support.clock import START
+from support.steps import Steps
 
 USER = Holder("user", "8c5e0f6a-user")
 WALLET = Holder("wallet", checksummed("0x" + "ab" * 20))
 PERIOD = 30 * DAY
 
 
-class Desk:
+class Desk(Steps):
     """The verbs of the store, each run to its end."""
 
     def __init__(self, database: Database, runner: asyncio.Runner) -> None:
-        self.database = database
-        self.runner = runner
-        self.clock = HandClock()
+        super().__init__(database, runner)
         self.store = Entitlements(database, self.clock)
 
     def is_open(self, holder: Holder = USER, tier: Tier = FEED) -> bool:
-        return self.runner.run(self.store.has_active(holder, tier))
+        return self.run(self.store.has_active(holder, tier))
 
     def grant(
         self,
@@ -63,40 +60,31 @@ class Desk:
         **said: Any,
     ) -> Entitlement:
         said = {"source": "operator", "by": "desk", "why": "a guest"} | said
-        return self.runner.run(
-            self.store.grant(holder, tier, starts_at=starts_at, ends_at=ends_at, **said)
+        work = self.store.grant(holder, tier, starts_at=starts_at, ends_at=ends_at, **said)
+        return self.run(work)
+
+    async def grant_period(
+        self, tx: Transaction, holder: Holder = USER, tier: Tier = FEED, period: int = PERIOD
+    ) -> Entitlement:
+        said = {"source": "x402", "by": "payment", "why": "x402"}
+        return await self.store.grant_period(
+            tx, holder, tier, period_ms=period, now=self.clock(), **said
         )
 
     def pay(self, holder: Holder = USER, tier: Tier = FEED, period: int = PERIOD) -> Entitlement:
-        return self.runner.run(
-            self.database.write(
-                lambda tx: self.store.grant_period(
-                    tx,
-                    holder,
-                    tier,
-                    period_ms=period,
-                    source="x402",
-                    by="payment",
-                    why="x402",
-                    now=self.clock(),
-                )
-            )
-        )
+        return self.write(lambda tx: self.grant_period(tx, holder, tier, period))
 
     def revoke(self, entitlement_id: str, why: str = "refunded") -> Entitlement:
-        return self.runner.run(self.store.revoke(entitlement_id, by="desk", why=why))
+        return self.run(self.store.revoke(entitlement_id, by="desk", why=why))
 
     def find(self, **wanted: Any) -> list[Entitlement]:
-        return self.runner.run(self.store.find(**wanted))
+        return self.run(self.store.find(**wanted))
 
     def trail(self, entitlement_id: str) -> list[TrailEntry]:
-        return self.runner.run(self.store.trail(entitlement_id))
+        return self.run(self.store.trail(entitlement_id))
 
-    def run(self, sql: str) -> None:
-        self.runner.run(self.database.write(lambda tx: tx.execute(sql)))
-
-    def rows(self, sql: str = "SELECT * FROM entitlement_trail ORDER BY sequence") -> list[Row]:
-        return self.runner.run(self.database.read(lambda tx: tx.fetch(sql)))
+    def rows(self) -> list[Row]:
+        return self.fetch("SELECT * FROM entitlement_trail ORDER BY sequence")
 
 
 @pytest.fixture
@@ -118,24 +106,21 @@ def test_an_entitlement_opens_from_its_start_until_just_before_its_end(desk: Des
 
 def test_what_is_granted_is_kept_with_its_trail(desk: Desk) -> None:
     granted = desk.grant(source="card", by=" desk ", why="paid by card\n")
+    end = START + PERIOD
 
     assert re.fullmatch(r"ent_[a-z2-7]{16}", granted.id)
     assert granted == Entitlement(
-        granted.id, FEED, "user", USER.id, START, START + PERIOD, "card", START, None
+        granted.id, FEED, "user", USER.id, START, end, "card", START, None
     )
-    assert desk.runner.run(desk.store.get(granted.id)) == granted
-    assert desk.trail(granted.id) == [
-        TrailEntry("granted", START, START + PERIOD, "desk", "paid by card")
-    ]
+    assert desk.run(desk.store.get(granted.id)) == granted
+    assert desk.trail(granted.id) == [TrailEntry("granted", START, end, "desk", "paid by card")]
 
 
 @pytest.mark.contract("auth.reserve-insufficient")
 def test_reserve_alone_never_opens_feed(desk: Desk) -> None:
     desk.grant(tier=RESERVE)
     desk.pay(tier=RESERVE)
-    assert desk.is_open(tier=RESERVE)
-    assert not desk.is_open(tier=FEED)
-
+    assert (desk.is_open(tier=RESERVE), desk.is_open(tier=FEED)) == (True, False)
     desk.pay(tier=FEED)
     assert desk.is_open(tier=FEED)
 
@@ -160,11 +145,7 @@ def test_a_wallet_is_the_same_in_either_case_and_a_user_is_exact(desk: Desk) -> 
 @pytest.mark.parametrize(
     ("kind", "text"),
     [
-        ("user", ""),
-        ("user", "a" * 201),
-        ("user", "a\nb"),
-        ("user", "a\x00"),
-        ("user", "\ud800"),
+        *(("user", text) for text in ("", "a" * 201, "a\nb", "a\x00", "\ud800")),
         ("wallet", ""),
         ("wallet", "ab" * 20),
         ("wallet", "0X" + "ab" * 20),
@@ -176,13 +157,10 @@ def test_a_wallet_is_the_same_in_either_case_and_a_user_is_exact(desk: Desk) -> 
     ],
 )
 def test_what_names_nobody_is_refused_and_not_repeated(kind: Any, text: str) -> None:
+    assert Holder("user", "ä" * 200).id == "ä" * 200
     with pytest.raises(InvalidHolder) as refused:
         Holder(kind, text)
     assert not text or text not in str(refused.value)
-
-
-def test_the_longest_user_is_a_user() -> None:
-    assert Holder("user", "ä" * 200).id == "ä" * 200
 
 
 @pytest.mark.parametrize(
@@ -199,36 +177,31 @@ def test_the_longest_user_is_a_user() -> None:
 def test_a_span_that_opens_nothing_is_not_granted(desk: Desk, starts_at: int, ends_at: int) -> None:
     with pytest.raises(CannotGrant):
         desk.grant(starts_at, ends_at)
+    with pytest.raises(CannotGrant):
+        desk.pay(period=min(ends_at - starts_at, 0))
     assert desk.find() == []
 
 
 @pytest.mark.parametrize("name", ["source", "by", "why"])
 @pytest.mark.parametrize("text", ["", "  ", "two\nlines", "a" * 501])
-def test_nothing_is_granted_without_a_source_a_name_and_a_reason(
-    desk: Desk, name: str, text: str
-) -> None:
+def test_grant_needs_a_source_a_name_and_a_reason(desk: Desk, name: str, text: str) -> None:
     said: dict[str, Any] = {name: text}
     with pytest.raises(CannotGrant, match=f"'{name}' must be one line"):
         desk.grant(**said)
     assert (desk.find(), desk.rows()) == ([], [])
 
 
-def test_a_first_period_begins_now(desk: Desk) -> None:
-    paid = desk.pay()
-
-    assert (paid.starts_at, paid.ends_at, paid.source) == (START, START + PERIOD, "x402")
-    assert desk.trail(paid.id) == [TrailEntry("granted", START, START + PERIOD, "payment", "x402")]
-
-
-def test_a_period_extends_what_is_running(desk: Desk) -> None:
+def test_a_period_begins_now_and_extends_what_is_running(desk: Desk) -> None:
     first = desk.pay()
     desk.clock.now = START + 10 * DAY
     again = desk.pay()
 
+    assert (first.starts_at, first.ends_at, first.source) == (START, START + PERIOD, "x402")
     assert again == first._replace(ends_at=START + 2 * PERIOD)
     assert desk.find() == [again]
-    assert desk.trail(first.id)[1:] == [
-        TrailEntry("extended", START + 10 * DAY, START + 2 * PERIOD, "payment", "x402")
+    assert desk.trail(first.id) == [
+        TrailEntry("granted", START, START + PERIOD, "payment", "x402"),
+        TrailEntry("extended", START + 10 * DAY, START + 2 * PERIOD, "payment", "x402"),
     ]
     desk.clock.now = START + 2 * PERIOD - 1
     assert desk.is_open()
@@ -244,9 +217,7 @@ def test_a_period_after_the_end_begins_anew(desk: Desk) -> None:
     assert desk.find() == [again, first]
 
 
-def test_a_period_is_not_added_to_what_was_revoked_or_to_another_tier_or_holder(
-    desk: Desk,
-) -> None:
+def test_period_is_not_added_to_a_revoked_or_another_entitlement(desk: Desk) -> None:
     revoked = desk.revoke(desk.pay().id)
     reserve, wallet = desk.pay(tier=RESERVE), desk.pay(WALLET)
     new = desk.pay()
@@ -256,23 +227,13 @@ def test_a_period_is_not_added_to_what_was_revoked_or_to_another_tier_or_holder(
     assert desk.is_open()
 
 
-@pytest.mark.parametrize("period", [0, -1])
-def test_a_period_that_is_none_is_refused(desk: Desk, period: int) -> None:
-    with pytest.raises(CannotGrant):
-        desk.pay(period=period)
-    assert desk.find() == []
-
-
 def test_a_period_is_part_of_its_transaction(desk: Desk) -> None:
     async def work(tx: Transaction) -> None:
-        await desk.store.grant_period(
-            tx, USER, FEED, period_ms=PERIOD, source="x402", by="payment", why="x402", now=START
-        )
+        await desk.grant_period(tx)
         raise KeyError
 
     with pytest.raises(KeyError):
-        desk.runner.run(desk.database.write(work))
-
+        desk.write(work)
     assert (desk.find(), desk.rows()) == ([], [])
 
 
@@ -291,11 +252,13 @@ def test_bought_period_adds_its_full_length_despite_overlapping_grants(desk: Des
     assert {each.id for each in desk.find()} == {running.id, overlapping.id, planned.id}
 
 
-def test_of_several_that_run_the_one_that_ends_last_is_extended(desk: Desk) -> None:
+def test_the_entitlement_that_ends_last_is_extended(desk: Desk) -> None:
     short, long = desk.grant(ends_at=START + DAY), desk.grant(ends_at=START + 3 * DAY)
 
     assert desk.pay() == long._replace(ends_at=START + 3 * DAY + PERIOD)
     assert [entry.action for entry in desk.trail(short.id)] == ["granted"]
+    desk.grant(START, LATEST)
+    assert desk.pay().ends_at == LATEST
 
 
 def test_who_has_only_a_planned_entitlement_and_pays_may_read_at_once(desk: Desk) -> None:
@@ -307,18 +270,11 @@ def test_who_has_only_a_planned_entitlement_and_pays_may_read_at_once(desk: Desk
     assert desk.is_open()
 
 
-def test_an_end_beyond_the_calendar_is_its_last_second(desk: Desk) -> None:
-    desk.grant(START, LATEST)
-    assert desk.pay().ends_at == LATEST
-
-
 SPANS = st.lists(st.tuples(st.integers(-20, 60), st.integers(1, 40)), max_size=5)
 
 
 @given(SPANS, st.integers(1, 50))
-def test_a_period_adds_exactly_its_length_to_what_is_covered(
-    spans: list[tuple[int, int]], period: int
-) -> None:
+def test_period_adds_exactly_its_length(spans: list[tuple[int, int]], period: int) -> None:
     standing = [
         Entitlement("e", FEED, "user", "u", start, start + length, "s", -100, None)
         for start, length in spans
@@ -344,19 +300,14 @@ def test_entitlement_stays_active_when_the_clock_is_set_back(desk: Desk) -> None
     assert [entry.at for entry in desk.trail(paid.id)] == [START, START - HOUR]
 
 
-def test_a_clock_set_back_does_not_bring_a_revoked_one_back(desk: Desk) -> None:
+def test_a_clock_set_back_opens_neither_a_revoked_one_nor_a_planned_one(desk: Desk) -> None:
+    desk.grant(START + HOUR, START + 2 * HOUR)
     paid = desk.pay()
     desk.clock.now = START + DAY
     desk.revoke(paid.id)
-    desk.clock.now = START
-
-    assert not desk.is_open()
-
-
-def test_a_planned_one_stays_planned_when_the_clock_is_set_back(desk: Desk) -> None:
-    desk.grant(START + HOUR, START + 2 * HOUR)
-    desk.clock.now = START - HOUR
-    assert not desk.is_open()
+    for now in (START, START - HOUR):
+        desk.clock.now = now
+        assert not desk.is_open()
 
 
 def test_a_revoked_one_opens_nothing_and_revoking_again_changes_nothing(desk: Desk) -> None:
@@ -389,7 +340,7 @@ def test_an_unknown_id_cannot_be_revoked_or_shown(desk: Desk) -> None:
     with pytest.raises(UnknownEntitlement):
         desk.revoke("ent_0000000000000000")
     with pytest.raises(UnknownEntitlement):
-        desk.runner.run(desk.store.get("ent_0000000000000000"))
+        desk.run(desk.store.get("ent_0000000000000000"))
     assert desk.trail("ent_0000000000000000") == []
 
 
@@ -413,16 +364,8 @@ def test_entitlements_are_found_by_holder_tier_and_state_newest_first(desk: Desk
 
 @on_sqlite
 def test_the_question_of_every_request_reads_by_the_holder_s_index(desk: Desk) -> None:
-    plan = [
-        row[3]
-        for row in desk.runner.run(
-            desk.database.read(
-                lambda tx: tx.fetch(
-                    f"EXPLAIN QUERY PLAN {_HAS_ACTIVE}", FEED, USER.kind, USER.id, START
-                )
-            )
-        )
-    ]
+    sql = f"EXPLAIN QUERY PLAN {_HAS_ACTIVE}"
+    plan = [row[3] for row in desk.fetch(sql, FEED, USER.kind, USER.id, START)]
     by = "(holder_kind=? AND holder=? AND tier=? AND ends_at>?)"
     assert plan == [f"SEARCH entitlements USING INDEX entitlements_by_holder {by}"]
 
@@ -455,7 +398,7 @@ def test_the_database_itself_refuses_to_change_the_trail(desk: Desk, sql: str) -
     assert len(before) == 2
 
     with pytest.raises(ConstraintViolated):
-        desk.run(sql)
+        desk.execute(sql)
 
     assert desk.rows() == before
 
@@ -463,33 +406,23 @@ def test_the_database_itself_refuses_to_change_the_trail(desk: Desk, sql: str) -
 @pytest.mark.parametrize(
     "changed", ["ends_at = starts_at", "tier = 'gold'", "holder_kind = 'email'"]
 )
-def test_the_database_itself_refuses_an_entitlement_that_makes_no_sense(
-    desk: Desk, changed: str
-) -> None:
+def test_database_refuses_an_entitlement_that_makes_no_sense(desk: Desk, changed: str) -> None:
     desk.pay()
     with pytest.raises(ConstraintViolated):
-        desk.run(f"UPDATE entitlements SET {changed}")
+        desk.execute(f"UPDATE entitlements SET {changed}")
 
 
-def test_a_store_that_cannot_be_asked_is_no_answer(
-    empty_database: Database, runner: asyncio.Runner
-) -> None:
-    store = Entitlements(empty_database, HandClock())
+def test_missing_store_is_no_answer(empty_database: Database, runner: asyncio.Runner) -> None:
     with pytest.raises(DatabaseUnavailable):
-        runner.run(store.has_active(USER, FEED))
+        Desk(empty_database, runner).is_open()
 
 
-def test_periods_bought_at_once_by_two_processes_all_count(
-    desk: Desk, start_python: Callable[[str], "subprocess.Popen[str]"]
-) -> None:
-    """Also with clocks that disagree by a minute."""
-    text = f"""
+BUYER = f"""
 import asyncio, sys
 from barograph.entitlements.store import Entitlements, Holder
 
 async def main():
-    ahead = int(sys.stdin.readline())
-    store = Entitlements(database, lambda: {START} + ahead)
+    store = Entitlements(database, lambda: {START} + AHEAD)
     for number in range(20):
         said = dict(source="x402", by="payment", why="a period")
         holder = Holder("user", f"user {{number % 4}}")
@@ -497,21 +430,16 @@ async def main():
     await database.close()
 
 print("ready", flush=True)
+sys.stdin.readline()
 asyncio.run(main())
 """
-    processes = [start_python(text), start_python(text)]
-    for process in processes:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-    for process, ahead in zip(processes, (0, 60_000), strict=True):
-        assert process.stdin is not None
-        process.stdin.write(f"{ahead}\n")
-        process.stdin.flush()
-    for process in processes:
-        process.communicate(timeout=60)
 
-    assert [process.returncode for process in processes] == [0, 0]
+
+def test_periods_bought_by_two_processes_all_count(desk: Desk, start_python: StartPython) -> None:
+    """Also with clocks that disagree by a minute."""
+    run_together(start_python(BUYER.replace("AHEAD", ahead)) for ahead in ("0", "60_000"))
+
     assert [row[0] for row in desk.rows()] == list(range(1, 41))
-    found = desk.find()
-    assert {each.holder for each in found} == {f"user {number}" for number in range(4)}
-    assert [each.ends_at - each.starts_at for each in found] == [10 * PERIOD] * 4
+    bought = desk.find()
+    assert {each.holder for each in bought} == {f"user {number}" for number in range(4)}
+    assert [each.ends_at - each.starts_at for each in bought] == [10 * PERIOD] * 4

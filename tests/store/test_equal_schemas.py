@@ -1,13 +1,12 @@
 """SQLite and PostgreSQL have the same tables, columns, keys, checks and indexes."""
 
-import asyncio
 import re
 from pathlib import Path
 
 import pytest
 
 from barograph.history.ledger import HISTORY
-from barograph.kit.database import POSTGRESQL, SQLITE, Database, Row, Transaction
+from barograph.kit.database import POSTGRESQL, SQLITE, Database, Transaction
 from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
 from barograph.kit.opening import open_database
 from barograph.kit.sqlite import SQLiteDatabase
@@ -17,26 +16,27 @@ from support.postgresql import PostgreSQL
 SCHEMAS = (SERVICE, HISTORY)
 
 
+@pytest.fixture
+def urls(postgresql: PostgreSQL) -> tuple[str, str]:
+    """Two empty databases."""
+    return postgresql.create(), postgresql.create()
+
+
 @pytest.mark.parametrize("schema", SCHEMAS)
-def test_migrations_of_both_engines_make_the_same_tables(
-    postgresql: PostgreSQL, schema: str, tmp_path: Path
+async def test_migrations_of_both_engines_make_the_same_tables(
+    urls: tuple[str, str], schema: str, tmp_path: Path
 ) -> None:
-    urls = postgresql.create(), postgresql.create()
+    sqlite = SQLiteDatabase(tmp_path / "made.sqlite3")
+    made, translated = (open_database(url) for url in urls)
+    await upgrade(sqlite, packaged_migrations(schema, SQLITE), HandClock())
+    await upgrade(made, packaged_migrations(schema, POSTGRESQL), HandClock())
+    await translated.write(lambda tx: make_again(tx, sqlite))
+    parts = [set(await database.fetch(DESCRIPTION)) for database in (made, translated)]
+    for database in (sqlite, made, translated):
+        await database.close()
 
-    async def work() -> tuple[list[Row], list[Row]]:
-        sqlite = SQLiteDatabase(tmp_path / "made.sqlite3")
-        made, translated = (open_database(url) for url in urls)
-        await upgrade(sqlite, packaged_migrations(schema, SQLITE), HandClock())
-        await upgrade(made, packaged_migrations(schema, POSTGRESQL), HandClock())
-        await translated.write(lambda tx: make_again(tx, sqlite))
-        found = await made.fetch(DESCRIPTION), await translated.fetch(DESCRIPTION)
-        for each in (sqlite, made, translated):
-            await each.close()
-        return found
-
-    made, translated = asyncio.run(work())
-    assert len(made) > 30
-    assert set(made) ^ set(translated) == set()
+    assert len(parts[0]) > 30
+    assert parts[0] ^ parts[1] == set()
 
 
 async def make_again(tx: Transaction, sqlite: Database) -> None:

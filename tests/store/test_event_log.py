@@ -15,8 +15,8 @@ from support.events import add_events, change
 
 
 @pytest.mark.both_engines
-def test_eight_writers_at_once_leave_no_gap_and_record_each_cause_once(
-    open_database: Callable[[], Database], database: Database, runner: asyncio.Runner
+async def test_eight_writers_at_once_leave_no_gap_and_record_each_cause_once(
+    open_database: Callable[[], Database], database: Database
 ) -> None:
     writers = [database, *(open_database() for _ in range(7))]
 
@@ -24,22 +24,17 @@ def test_eight_writers_at_once_leave_no_gap_and_record_each_cause_once(
         for number in range(12):
             await add_events(writer, [change(each) for each in (number, number, number + 1)])
 
-    async def all_at_once() -> None:
-        await asyncio.gather(*(write(each) for each in writers))
+    await asyncio.gather(*(write(each) for each in writers))
 
-    runner.run(all_at_once())
-
-    found = runner.run(events_after(database, 0, 1_000))
+    found = await events_after(database, 0, 1_000)
     assert [each.id for each in found] == list(range(1, 14))
     assert sorted(each.at for each in found) == [START + number for number in range(13)]
 
 
 @pytest.mark.both_engines
-def test_an_event_is_canonical_json_and_can_be_neither_changed_nor_deleted(
-    database: Database, runner: asyncio.Runner
-) -> None:
-    runner.run(add_events(database, [change(7)]))
-    (found,) = runner.run(events_after(database, 0, 10))
+async def test_event_is_canonical_json_and_never_changes(database: Database) -> None:
+    await add_events(database, [change(7)])
+    (found,) = await events_after(database, 0, 10)
 
     assert found.body == canonical(json.loads(found.body))
     assert json.loads(found.body) == {
@@ -59,4 +54,4 @@ def test_an_event_is_canonical_json_and_can_be_neither_changed_nor_deleted(
             await tx.execute(sql)
 
         with pytest.raises(ConstraintViolated):
-            runner.run(database.write(break_it))
+            await database.write(break_it)

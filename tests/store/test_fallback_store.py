@@ -61,27 +61,19 @@ def locked(path: Path) -> Iterator[None]:
         other.close()
 
 
-def test_event_loop_keeps_turning_while_a_peer_holds_the_lock(path: Path, clock: HandClock) -> None:
-    worker = Worker(path, clock, tries=10_000)
-    worker.count()
-    peer = apsw.Connection(str(path))
-    peer.execute("BEGIN IMMEDIATE")
-
-    async def release_after_some_turns() -> None:
+async def test_event_loop_turns_while_a_peer_holds_the_lock(path: Path, clock: HandClock) -> None:
+    store = Worker(path, clock, tries=10_000).store
+    await store.count(SMALL, "a")
+    with locked(path):
+        spending = asyncio.create_task(store.count(SMALL, "a"))
         for _ in range(20):
             await asyncio.sleep(0)
-        peer.close()
 
-    async def meanwhile() -> Usage:
-        spending = asyncio.create_task(worker.store.count(SMALL, "a"))
-        await release_after_some_turns()
-        return await spending
-
-    assert asyncio.run(meanwhile()).remaining == 3
-    assert worker.store.failing_since is None
+    assert (await spending).remaining == 3
+    assert store.failing_since is None
 
 
-def test_requests_of_one_worker_wait_for_a_locked_file_together(path: Path) -> None:
+async def test_requests_of_one_worker_wait_for_a_locked_file_together(path: Path) -> None:
     read: list[int] = []
 
     def clock() -> int:  # read at each try
@@ -89,15 +81,13 @@ def test_requests_of_one_worker_wait_for_a_locked_file_together(path: Path) -> N
         return 0
 
     store = SQLiteStore(path, clock, b"secret", tries=5)
+    await store.count(SMALL, "a")
+    read.clear()
+    with locked(path):
+        asked = [store.count(SMALL, "a") for _ in range(100)]
+        ends = await asyncio.gather(*asked, return_exceptions=True)
 
-    async def spend_all() -> list[object]:
-        await store.count(SMALL, "a")
-        read.clear()
-        with locked(path):
-            asked = [store.count(SMALL, "a") for _ in range(100)]
-            return await asyncio.gather(*asked, return_exceptions=True)
-
-    assert {type(each) for each in asyncio.run(spend_all())} == {LimitsUnavailable}
+    assert {type(end) for end in ends} == {LimitsUnavailable}
     assert len(read) == 5
 
 
@@ -123,16 +113,6 @@ def test_locked_file_leaves_each_worker_limiting_by_itself(
     assert "limits" not in "".join(str(vars(record).get("reason")) for record in caplog.records)
 
 
-def test_short_lock_gives_no_caller_more_requests(path: Path, clock: HandClock) -> None:
-    worker = Worker(path, clock)
-    assert worker.accepted_of(8) == SMALL.requests
-    with locked(path):
-        assert worker.accepted_of(8) == 0
-        assert worker.store.failing_since == clock.now
-        clock.now += HOUR
-        assert worker.accepted_of(8) == SMALL.requests
-
-
 def test_a_worker_continues_from_what_all_workers_counted(path: Path, clock: HandClock) -> None:
     first, second = Worker(path, clock), Worker(path, clock)
     assert [first.accepted_of(2), second.accepted_of(1)] == [2, 1]
@@ -142,6 +122,9 @@ def test_a_worker_continues_from_what_all_workers_counted(path: Path, clock: Han
     assert [first.accepted_of(8), second.accepted_of(8)] == [2, 0]
     with locked(path):
         assert [first.accepted_of(8), second.accepted_of(8)] == [0, 0]
+        assert first.store.failing_since == clock.now
+        clock.now += HOUR
+        assert first.accepted_of(8) == SMALL.requests
 
 
 @pytest.mark.outcome(
@@ -161,32 +144,12 @@ def test_missing_rows_only_lose_counts(path: Path, clock: HandClock, lost: str) 
     assert_counted_together(first, second, "a")
 
 
-def _delete(path: Path) -> None:
-    path.unlink()
+def delete_all(path: Path) -> None:
+    for file in path.parent.glob("limits.sqlite3*"):
+        file.unlink()
 
 
-def _delete_all(path: Path) -> None:
-    for each in path.parent.glob("limits.sqlite3*"):
-        each.unlink()
-
-
-def _delete_log(path: Path) -> None:
-    Path(f"{path}-wal").unlink()
-
-
-def _empty(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-def _cut(path: Path) -> None:
-    os.truncate(path, path.stat().st_size // 2)
-
-
-def _garble(path: Path) -> None:
-    path.write_bytes(b"garbage!" * 4_096)
-
-
-def _replace(path: Path) -> None:
+def replace(path: Path) -> None:
     other = path.with_name("other")
     connection = apsw.Connection(str(other))
     connection.execute("CREATE TABLE state (weather TEXT)")
@@ -194,14 +157,14 @@ def _replace(path: Path) -> None:
     other.rename(path)
 
 
-FAULTS = {
-    "deleted": _delete,
-    "deleted with its log": _delete_all,
-    "robbed of its log": _delete_log,
-    "emptied": _empty,
-    "cut in half": _cut,
-    "overwritten with garbage": _garble,
-    "replaced by another database": _replace,
+FAULTS: dict[str, Callable[[Path], object]] = {
+    "deleted": Path.unlink,
+    "deleted with its log": delete_all,
+    "robbed of its log": lambda path: Path(f"{path}-wal").unlink(),
+    "emptied": lambda path: path.write_bytes(b""),
+    "cut in half": lambda path: os.truncate(path, path.stat().st_size // 2),
+    "overwritten with garbage": lambda path: path.write_bytes(b"garbage!" * 4_096),
+    "replaced by another database": replace,
 }
 
 
@@ -212,7 +175,7 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
 @pytest.mark.parametrize("is_checkpointed", [False, True])
 def test_workers_share_a_new_file_after_the_old_one_is_lost(
-    path: Path, clock: HandClock, fault: Callable[[Path], None], is_checkpointed: bool
+    path: Path, clock: HandClock, fault: Callable[[Path], object], is_checkpointed: bool
 ) -> None:
     first, second = Worker(path, clock), Worker(path, clock)
     for number in range(50):
@@ -235,28 +198,23 @@ def test_workers_share_a_new_file_after_the_old_one_is_lost(
 @pytest.mark.parametrize(
     "content", [b"", b"garbage!" * 4_096, b"SQLite format 3\0" + b"\0" * 5_000]
 )
-def test_file_that_is_no_database_is_replaced_at_the_start(
-    path: Path, clock: HandClock, content: bytes
-) -> None:
+def test_file_that_is_no_database_is_replaced(path: Path, clock: HandClock, content: bytes) -> None:
     path.write_bytes(content)
     Path(f"{path}-wal").write_bytes(content)
     assert_counted_together(Worker(path, clock), Worker(path, clock), "a")
 
 
-def test_file_that_is_full_is_replaced(path: Path, clock: HandClock) -> None:
+async def test_file_that_is_full_is_replaced(path: Path, clock: HandClock) -> None:
     store = SQLiteStore(path, clock, b"secret")
-    asyncio.run(store.count(SMALL, "a"))
+    await store.count(SMALL, "a")
     assert store._cursor is not None
     pragma = store._cursor.connection.pragma
     assert pragma("max_page_count") * pragma("page_size") == MAX_MEGABYTES * 1024 * 1024
     pragma("max_page_count", pragma("page_count"))
+    for number in range(1_000):
+        await store.count(SMALL, f"new-{number}")
 
-    async def fill() -> None:
-        for number in range(1_000):
-            await store.count(SMALL, f"new-{number}")
-
-    asyncio.run(fill())
-    assert asyncio.run(store.count(SMALL, "a")).remaining == 4
+    assert (await store.count(SMALL, "a")).remaining == 4
 
 
 @contextmanager
@@ -281,34 +239,26 @@ def open_folder() -> Iterator[Path]:
         yield folder
 
 
-def _read_only_file(folder: Path) -> None:
-    for each in folder.iterdir():
-        each.chmod(0o444)
-
-
-def _read_only_folder(folder: Path) -> None:
-    _read_only_file(folder)
-    folder.chmod(0o555)
-
-
 @pytest.mark.outcome(
     "The rate-limit file is read-only, or its folder is missing",
     "Each worker counts for itself and retries every second; `/api/status` reports it.",
 )
-@pytest.mark.parametrize("make_read_only", [_read_only_file, _read_only_folder])
-def test_read_only_file_leaves_each_worker_limiting_by_itself(
-    open_folder: Path, clock: HandClock, make_read_only: Callable[[Path], None]
+@pytest.mark.parametrize("mode", [0o777, 0o555])
+def test_worker_limits_by_itself_on_a_read_only_file(
+    open_folder: Path, clock: HandClock, mode: int
 ) -> None:
     path = open_folder / "limits.sqlite3"
     Worker(path, clock).count("before")
-    make_read_only(open_folder)
+    for file in open_folder.iterdir():
+        file.chmod(0o444)
+    open_folder.chmod(mode)
     worker = Worker(path, clock)
     with without_rights():
         assert worker.accepted_of(8) == SMALL.requests
         assert worker.store.failing_since == clock.now
     open_folder.chmod(0o777)
-    for each in open_folder.iterdir():
-        each.chmod(0o666)
+    for file in open_folder.iterdir():
+        file.chmod(0o666)
     clock.now += RETRY
     with without_rights():
         assert worker.count().remaining == 4
@@ -348,41 +298,33 @@ class BrokenStore:
         await self._mended.close()
 
 
-def test_only_one_request_a_second_waits_for_a_store_that_fails(clock: HandClock) -> None:
+async def test_only_one_request_a_second_waits_for_a_store_that_fails(clock: HandClock) -> None:
     shared = BrokenStore(clock)
     store = FallbackStore(shared, MemoryStore(clock), clock)
-
-    def ask(times: int) -> int:
-        for _ in range(times):
-            asyncio.run(store.count(SMALL, "a"))
-        return shared.asked
-
-    assert ask(10) == 1
-    clock.now += RETRY - 1
-    assert ask(10) == 1
-    clock.now += 1
-    assert ask(10) == 2
-    clock.now -= HOUR
-    assert ask(10) == 3
-    shared.is_broken = False
-    clock.now += RETRY
-    assert ask(10) == 13
+    for passed, is_broken, asked in (
+        (0, True, 1),
+        (RETRY - 1, True, 1),
+        (1, True, 2),
+        (-HOUR, True, 3),
+        (RETRY, False, 13),
+    ):
+        clock.now += passed
+        shared.is_broken = is_broken
+        for _ in range(10):
+            await store.count(SMALL, "a")
+        assert shared.asked == asked
     assert store.failing_since is None
 
 
-def test_requests_that_arrive_during_a_retry_do_not_wait_for_it(clock: HandClock) -> None:
+async def test_requests_that_arrive_during_a_retry_do_not_wait_for_it(clock: HandClock) -> None:
     shared = BrokenStore(clock)
     store = FallbackStore(shared, MemoryStore(clock), clock)
-
-    async def work() -> None:
-        await store.count(SMALL, "a")
-        clock.now += RETRY
-        shared.hangs = asyncio.Event()
-        trying = asyncio.create_task(store.count(SMALL, "a"))
-        await asyncio.sleep(0)
-        assert [(await store.count(SMALL, "a")).remaining for _ in range(3)] == [3, 2, 1]
-        shared.hangs.set()
-        assert (await trying).remaining == 0
-
-    asyncio.run(work())
+    await store.count(SMALL, "a")
+    clock.now += RETRY
+    shared.hangs = asyncio.Event()
+    trying = asyncio.create_task(store.count(SMALL, "a"))
+    await asyncio.sleep(0)
+    assert [(await store.count(SMALL, "a")).remaining for _ in range(3)] == [3, 2, 1]
+    shared.hangs.set()
+    assert (await trying).remaining == 0
     assert shared.asked == 2

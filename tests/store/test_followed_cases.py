@@ -1,6 +1,5 @@
 """What followed earlier briefs is calculated from the recorded briefs and hourly prices."""
 
-import asyncio
 import json
 
 import pytest
@@ -31,7 +30,7 @@ def earlier_brief(at: int) -> Brief:
     return write_brief(RULE, draft, turning(at))
 
 
-def written_after(database: Database, runner: asyncio.Runner, cases: int) -> Brief:
+async def written_after(database: Database, cases: int) -> Brief:
     """The brief of a new writer; in the day after the earlier case `n` the price rose by n %."""
     starts = [AT - 2 * DAY * (cases - number) for number in range(cases)]
     prices = dict.fromkeys(starts, 100.0)
@@ -47,14 +46,12 @@ def written_after(database: Database, runner: asyncio.Runner, cases: int) -> Bri
         (brief,) = writer.conclude(turning()._replace(trailing=trailing), NO_FIGURES)
         return brief
 
-    return runner.run(database.write(work))
+    return await database.write(work)
 
 
 @pytest.mark.both_engines
-def test_after_enough_cases_a_brief_says_what_followed(
-    database: Database, runner: asyncio.Runner
-) -> None:
-    brief = written_after(database, runner, 35)
+async def test_after_enough_cases_a_brief_says_what_followed(database: Database) -> None:
+    brief = await written_after(database, 35)
 
     assert json.loads(brief.inputs)["followed"] == {
         "symbol": "BTC",
@@ -72,10 +69,8 @@ def test_after_enough_cases_a_brief_says_what_followed(
 
 
 @pytest.mark.parametrize(("cases", "speaks"), [(29, False), (30, True)])
-def test_fewer_than_30_cases_say_nothing(
-    database: Database, runner: asyncio.Runner, cases: int, speaks: bool
-) -> None:
-    brief = written_after(database, runner, cases)
+async def test_29_cases_say_nothing(database: Database, cases: int, speaks: bool) -> None:
+    brief = await written_after(database, cases)
 
     assert ("followed" in json.loads(brief.inputs)) is speaks
     assert ("earlier cases" in brief.body) is speaks

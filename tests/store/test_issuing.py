@@ -2,8 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from datetime import date, timedelta
+from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
@@ -20,7 +21,7 @@ from barograph.history.ledger import Ledger
 from barograph.history.records import KINDS, CurrentStance, NotIssuedYet, Stances, Version
 from barograph.history.verify import IntactRecord, verify
 from barograph.kit.business_days import business_days
-from barograph.kit.database import Database, DatabaseUnavailable, Transaction, Work
+from barograph.kit.database import Database, DatabaseUnavailable, Work
 from barograph.kit.json import canonical
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import DAY, HOUR, SECOND
@@ -36,7 +37,6 @@ from barograph.macro.records import (
     US3M,
     US10Y,
     Figure,
-    fund_series,
 )
 from barograph.macro.store import record_figures
 from barograph.markets.records import Perpetuals
@@ -51,10 +51,11 @@ from barograph.stances.reader import STANCES
 from barograph.stances.reveals import REVEALS, announcements, revealed_at
 from barograph.stances.revise import revision_of
 from support.backends import Backend
-from support.clock import START, HandClock
+from support.clock import START
 from support.databases import DatabaseDouble
 from support.markets import BTC, changed, reading
 from support.stances import FUNDING, RATES, make_history
+from support.steps import Steps
 
 T = TypeVar("T")
 
@@ -75,8 +76,7 @@ class Door(DatabaseDouble):
     """A database that can be out of reach, and that tells when it is asked."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
-        self.engine = database.engine
+        super().__init__(database)
         self.can_read = True
         self.can_write = True
         self.when_read: Callable[[], Coroutine[Any, Any, object]] | None = None
@@ -93,107 +93,76 @@ class Door(DatabaseDouble):
         if self.when_read is not None:
             happens, self.when_read = self.when_read, None
             await happens()
-        return await self._database.read(work)
+        return await super().read(work)
 
     async def write(self, work: Work[T]) -> T:
         if not self.can_write:
             raise DatabaseUnavailable("out of reach")
-        return await self._database.write(work)
-
-    async def close(self) -> None:
-        await self._database.close()
+        return await super().write(work)
 
 
-class Instance:
+class Instance(Steps):
     """Evidence, a record, and leaders who issue one after the other."""
 
     def __init__(
         self, database: Database, history: Database, runner: asyncio.Runner, history_store: Backend
     ) -> None:
-        self.run = runner.run
+        self.door = Door(database)
+        super().__init__(self.door, runner)
         self.history_store = history_store
-        self.clock = HandClock()
         self.settings = Settings.model_validate({"etf_file": "flows.csv"})
-        self.database = Door(database)
         self.history = Door(history)
         self.ledger = Ledger(history, self.clock)
         self.restart()
 
-    def restart(self) -> None:
+    def restart(self, **settings: Any) -> None:
         """A new process leads, once the lease of the one before has run out."""
+        self.settings = self.settings.model_copy(update=settings)
         self.lease = self.new_lease()
-        self.desk = self.new_desk()
+        self.issuer = self.new_issuer(self.history)
 
     def new_lease(self) -> Lease:
-        lease = Lease(
-            self.database, "collector", str(id(object())), clock=self.clock, milliseconds=1
-        )
+        holder = str(id(object()))
+        lease = Lease(self.database, "collector", holder, clock=self.clock, milliseconds=1)
         self.clock.now += SECOND
         assert self.run(lease.acquire())
         return lease
 
-    def new_desk(self) -> StanceIssuer:
-        ledger = Ledger(self.history, self.clock)
-        return StanceIssuer(self.settings, self.database, ledger, self.clock)
+    def new_issuer(self, history: Database, **parts: Any) -> StanceIssuer:
+        ledger = Ledger(history, self.clock)
+        return StanceIssuer(self.settings, self.database, ledger, self.clock, **parts)
 
     def issue(self) -> dict[str, CurrentStance]:
-        return {each.kind: each for each in self.issued().stances}
+        return {stance.kind: stance for stance in self.issued().stances}
 
     def issued(self) -> Stances:
-        return self.run(self.desk.issue(self.lease))
-
-    def silent(self) -> dict[str, str]:
-        return self.issued().silent
-
-    def execute(self, sql: str, rows: Sequence[Sequence[Any]] = ((),)) -> None:
-        async def work(tx: Transaction) -> None:
-            await tx.execute_many(sql, rows)
-
-        self.run(self.database.write(work))
+        return self.run(self.issuer.issue(self.lease))
 
     def settle(
         self, *rates: float, until: int = SETTLED, hours: int = 8, venue: str = "bybit"
     ) -> None:
-        step = hours * HOUR
+        contract, step = VENUES[venue].contract("BTC"), hours * HOUR
         first = until - (len(rates) - 1) * step
+        times = [first + number * step for number in range(len(rates))]
         rows = [
-            (
-                venue,
-                VENUES[venue].contract("BTC"),
-                first + n * step,
-                rate,
-                float(hours),
-                first + n * step - SECOND,
-            )
-            for n, rate in enumerate(rates)
+            (venue, contract, at, rate, float(hours), at - SECOND)
+            for at, rate in zip(times, rates, strict=True)
         ]
-        values = "($1, $2, $3, $4, $5, $6, 'measured')"
-        self.execute(f"INSERT INTO settlements VALUES {values} {REPLACE}", rows)
+        sql = f"INSERT INTO settlements VALUES ($1, $2, $3, $4, $5, $6, 'measured') {REPLACE}"
+        self.write(lambda tx: tx.execute_many(sql, rows))
 
     def publish(self, seen: Perpetuals) -> None:
-        async def work(tx: Transaction) -> None:
-            await publish(tx, [Publication.of(PERPETUALS, seen)])
-
-        self.run(self.database.write(work))
+        self.write(lambda tx: publish(tx, [Publication.of(PERPETUALS, seen)]))
 
     def report(self, rate: float, at: int = SETTLED) -> None:
         """Take what the exchange says that a settlement was."""
+        rates = [SettledRate("BTCUSDT", at, rate)]
+        self.write(lambda tx: record_settlement_reports(tx, "bybit", rates, self.clock()))
 
-        async def work(tx: Transaction) -> None:
-            await record_settlement_reports(
-                tx, "bybit", [SettledRate("BTCUSDT", at, rate)], self.clock()
-            )
-
-        self.run(self.database.write(work))
-
-    def read(self, values: dict[str, float], *days: str) -> None:
+    def observe(self, values: dict[str, float], *days: str) -> None:
         """Take these daily figures."""
-        readings = [Figure(name, day, values[name], "files") for name in values for day in days]
-
-        async def work(tx: Transaction) -> None:
-            await record_figures(tx, readings, self.clock())
-
-        self.run(self.database.write(work))
+        figures = [Figure(name, day, values[name], "files") for name in values for day in days]
+        self.write(lambda tx: record_figures(tx, figures, self.clock()))
 
     def count(self) -> list[int]:
         return [self.run(self.ledger.count(kind, "versions")) for kind in KINDS]
@@ -213,18 +182,8 @@ class Instance:
         event = self.run(self.ledger.withdraw(kind, why="wrong", by="desk", expected_head=head))
         return event.evidence_digest
 
-    def swap_record(self, empty: Database) -> None:
-        """Put another record in the place of this one."""
-        self.run(make_history(empty))
-        self.history.lead_to(empty)
-
-    def published(self) -> Stances:
-        found = self.run(self.database.read(lambda tx: latest_snapshot(tx, STANCES)))
-        assert found is not None
-        return found
-
-    def is_whole(self) -> bool:
-        return isinstance(self.run(verify(self.history)), IntactRecord)
+    def published(self) -> Stances | None:
+        return self.run(latest_snapshot(self.database, STANCES))
 
 
 def days(until: date = FRIDAY, count: int = 32) -> list[str]:
@@ -258,7 +217,7 @@ def before_friday(bare: Instance) -> Instance:
 def prepared(bare: Instance, known: Sequence[str]) -> Instance:
     bare.publish(reading())
     bare.settle(*[0.01] * 95)
-    bare.read(YIELDS | OVERNIGHT | FLOWS, *known)
+    bare.observe(YIELDS | OVERNIGHT | FLOWS, *known)
     return bare
 
 
@@ -278,7 +237,7 @@ def test_every_kind_is_recorded_and_published(instance: Instance) -> None:
         "funding-regime-stance",
     ]
     assert stances.silent == {}
-    assert instance.run(instance.database.read(lambda tx: latest_snapshot(tx, STANCES))) == stances
+    assert instance.published() == stances
     for stance in stances.stances:
         version = instance.newest(stance.kind)
         assert stance.history_durable
@@ -290,8 +249,7 @@ def test_every_kind_is_recorded_and_published(instance: Instance) -> None:
 
 def test_the_leader_announces_its_terms_before_its_first_version(instance: Instance) -> None:
     for days in (7, 7, 0, 0):
-        instance.settings = instance.settings.model_copy(update={"reveal_after_days": days})
-        instance.restart()
+        instance.restart(reveal_after_days=days)
         instance.issue()
 
     published = instance.run(latest_snapshot(instance.database, REVEALS))
@@ -302,83 +260,97 @@ def test_the_leader_announces_its_terms_before_its_first_version(instance: Insta
     for kind in KINDS:
         issued_at = instance.newest(kind).issued_at
         assert revealed_at(issued_at, published.announced) == issued_at + 7 * DAY
+    sql = "SELECT digest FROM events WHERE type = 'reveal.announced'"
+    for (digest,) in instance.fetch(sql):  # its text can't be removed
+        assert not instance.write(partial(remove_text, text_digest=digest, why="order"))
+        assert instance.run(event_text(instance.database, digest)) != ("", "order")
 
 
-def test_what_is_measured_is_recorded_before_the_first_version_so_that_every_one_counts(
-    instance: Instance,
-) -> None:
-    instance.settings = instance.settings.model_copy(update={"reveal_after_days": 7})
-    ledger = Ledger(instance.history, instance.clock)
-    parts = (instance.settings, instance.database, ledger, instance.clock)
-    instance.desk = StanceIssuer(*parts, define=record_definition)
+def test_accuracy_is_defined_before_the_first_version(instance: Instance) -> None:
+    instance.restart(reveal_after_days=7)
+    instance.issuer = instance.new_issuer(instance.history, define=record_definition)
     stances = instance.issue()
 
     (defined,) = instance.run(events_of_type(instance.database, "accuracy.defined"))
     assert defined.id == 2  # right after the announcement
     assert len(stances) == 3
-    assert all(each.issued_at >= defined.at for each in stances.values())
+    assert all(stance.issued_at >= defined.at for stance in stances.values())
 
 
-def test_the_text_of_an_announcement_cannot_be_removed(instance: Instance) -> None:
-    instance.settings = instance.settings.model_copy(update={"reveal_after_days": 7})
-    instance.restart()
-    instance.issue()
-    ((announced,),) = instance.run(instance.database.fetch("SELECT digest FROM events"))
-
-    removed = instance.run(instance.database.write(lambda tx: remove_text(tx, announced, "order")))
-    assert not removed
-    assert instance.run(event_text(instance.database, announced)) != ("", "order")
+def announce_later_leader(instance: Instance) -> None:
+    instance.run(instance.ledger.announce_leader(instance.lease.token + 1))
 
 
-def test_nothing_is_issued_while_the_terms_cannot_be_announced(instance: Instance) -> None:
-    instance.database.can_write = False
-    with pytest.raises(DatabaseUnavailable):
+def release_lease(instance: Instance) -> None:
+    instance.run(instance.lease.release())
+
+
+def lose_lease_after_judging(instance: Instance) -> None:
+    other = Lease(instance.database, "collector", "other", clock=instance.clock, milliseconds=9_000)
+    instance.clock.pass_seconds(1)
+    instance.history.when_read = other.acquire
+
+
+def refuse_announcements(instance: Instance) -> None:
+    instance.door.can_write = False
+
+
+def take_evidence_away(instance: Instance) -> None:
+    instance.door.shut()
+
+
+@pytest.mark.parametrize(
+    ("happens", "error"),
+    [
+        (announce_later_leader, LeaseLost),
+        (release_lease, LeaseLost),
+        (lose_lease_after_judging, LeaseLost),
+        (refuse_announcements, DatabaseUnavailable),
+        (take_evidence_away, DatabaseUnavailable),
+    ],
+)
+def test_nothing_is_recorded_or_published_without_lease_terms_and_evidence(
+    instance: Instance, happens: Callable[[Instance], None], error: type[Exception]
+) -> None:
+    happens(instance)
+    with pytest.raises(error):
         instance.issue()
-    assert instance.count() == [0, 0, 0]
+
+    instance.door.shut(shut=False)
+    assert (instance.count(), instance.published()) == ([0, 0, 0], None)
 
 
 @pytest.mark.contract("stance.reread-records-nothing")
-def test_the_same_evidence_is_recorded_once_however_often_it_is_judged(instance: Instance) -> None:
+@pytest.mark.parametrize("restarts", [False, True])
+def test_same_evidence_is_recorded_once_by_whomever(instance: Instance, restarts: bool) -> None:
     first = instance.issue()
-    for _ in range(5):
+    for _ in range(4):
         instance.clock.pass_seconds(15)
-        assert instance.issue() == first
-
-    assert instance.count() == [1, 1, 1]
-
-
-@pytest.mark.contract("stance.reread-records-nothing")
-def test_another_leader_or_a_restarted_one_records_nothing_again(instance: Instance) -> None:
-    first = instance.issue()
-    for _ in range(3):
-        instance.restart()
+        if restarts:
+            instance.restart()
         assert instance.issue() == first
 
     assert instance.count() == [1, 1, 1]
 
 
 def test_two_processes_at_once_record_once(instance: Instance) -> None:
+    other = instance.history_store.open()
+    issuers = (instance.issuer, instance.new_issuer(other))
+
     async def both() -> list[Stances]:
-        other = instance.history_store.open()
-        desk = StanceIssuer(
-            instance.settings, instance.database, Ledger(other, instance.clock), instance.clock
-        )
-        issuing = (instance.desk.issue(instance.lease), desk.issue(instance.lease))
-        try:
-            return list(await asyncio.gather(*issuing))
-        finally:
-            await other.close()
+        return list(await asyncio.gather(*(each.issue(instance.lease) for each in issuers)))
 
     one, another = instance.run(both())
+    instance.run(other.close())
 
     assert one == another
     assert instance.count() == [1, 1, 1]
 
 
 @pytest.mark.contract("stance.revision-keeps-leg")
-def test_evidence_that_changed_is_the_next_revision_of_its_leg(instance: Instance) -> None:
+def test_changed_evidence_is_a_revision_and_the_next_period_a_new_leg(instance: Instance) -> None:
     before = instance.issue()
-    instance.read({SOFR: 3.95}, days()[-1])
+    instance.observe({SOFR: 3.95}, days()[-1])
     after = instance.issue()
 
     assert instance.count() == [1, 2, 1]
@@ -386,20 +358,14 @@ def test_evidence_that_changed_is_the_next_revision_of_its_leg(instance: Instanc
     assert after[RATES].previous_digest == before[RATES].history_digest
     assert (after[ETF], after[FUNDING]) == (before[ETF], before[FUNDING])
 
-
-def test_the_next_period_is_a_new_leg(instance: Instance) -> None:
-    before = instance.issue()[FUNDING]
     instance.clock.pass_seconds(3 * 3600)
     instance.settle(0.01, until=SETTLED + 8 * HOUR)
-    after = instance.issue()[FUNDING]
+    following = instance.issue()[FUNDING]
+    assert (following.revision, following.sequence) == (1, 2)
+    assert following.leg_id != before[FUNDING].leg_id
 
-    assert before.leg_id != after.leg_id
-    assert (after.revision, after.sequence) == (1, 2)
 
-
-def test_a_stance_on_another_venue_uses_its_history_and_does_not_compare(
-    instance: Instance,
-) -> None:
+def test_stance_on_another_venue_uses_its_history_and_does_not_compare(instance: Instance) -> None:
     instance.issue()
     before = instance.newest(FUNDING)
     hourly = [0.001] * 113 + [0.002]
@@ -423,6 +389,11 @@ def test_an_operators_decision_stands_until_the_evidence_changes(instance: Insta
     for _ in range(2):
         assert instance.issue()[FUNDING].history_digest == decided.history_digest
         instance.restart()
+    instance.history.shut()
+    away = instance.issue()[FUNDING]
+    assert (leg(away)["decision"]["label"], away.revision) == ("stand-aside", 2)
+    assert place(away) == NOT_RECORDED
+    instance.history.shut(shut=False)
     instance.settle(0.012)
     after = instance.issue()[FUNDING]
 
@@ -438,15 +409,18 @@ EVERY_SCORE = {"score", "score24hAgo", "delta24h"}
 
 
 @pytest.mark.contract("stance.revision-keeps-leg")
-def test_a_missed_settlement_is_filled_in_from_the_exchanges_report(instance: Instance) -> None:
-    instance.execute("DELETE FROM settlements WHERE at = $1", [(SETTLED - DAY,)])
+def test_report_fills_in_a_missed_settlement_and_confirms_others(instance: Instance) -> None:
+    instance.execute(f"DELETE FROM settlements WHERE at = {SETTLED - DAY}")
     before = instance.issue()[FUNDING]
-    instance.report(0.01, SETTLED - DAY)
+    for back in range(90):
+        instance.report(0.01, SETTLED - back * 8 * HOUR)
     after = instance.issue()[FUNDING]
 
-    assert scores(before) == {"score"}
-    assert scores(after) == EVERY_SCORE
+    assert (scores(before), scores(after)) == ({"score"}, EVERY_SCORE)
     assert (after.leg_id, after.revision) == (before.leg_id, 2)
+    for back in range(90):
+        instance.report(0.01, SETTLED - back * 8 * HOUR)
+    assert instance.issue()[FUNDING] == after
 
 
 @pytest.mark.contract("stance.revision-keeps-leg")
@@ -464,26 +438,14 @@ def test_revised_settlement_is_unknown_for_two_hours(instance: Instance) -> None
     instance.clock.now += 1
     settled = instance.issue()[FUNDING]
 
-    found = (first, contested, settled)
-    assert [scores(each) for each in found] == [EVERY_SCORE, {"score"}, EVERY_SCORE]
-    assert [(each.leg_id, each.revision) for each in found] == [
-        (first.leg_id, revision) for revision in (1, 2, 3)
-    ]
+    revisions = (first, contested, settled)
+    assert [scores(each) for each in revisions] == [EVERY_SCORE, {"score"}, EVERY_SCORE]
+    assert [each.revision for each in revisions] == [1, 2, 3]
+    assert {each.leg_id for each in revisions} == {first.leg_id}
     assert leg(settled)["evidence"]["inputs"]["rates_pct_8h"][0] == 0.02
 
 
-def test_a_report_that_confirms_the_reading_records_nothing(instance: Instance) -> None:
-    first = instance.issue()[FUNDING]
-    for back in range(90):
-        instance.report(0.01, SETTLED - back * 8 * HOUR)
-
-    assert instance.issue()[FUNDING] == first
-    assert instance.count()[-1] == 1
-
-
-def test_while_the_newest_settlement_is_contested_what_stood_goes_on_standing(
-    instance: Instance,
-) -> None:
+def test_earlier_stance_stays_while_the_newest_settlement_is_contested(instance: Instance) -> None:
     first = instance.issue()[FUNDING]
     instance.report(0.01)
     instance.report(0.02)
@@ -497,100 +459,90 @@ def test_while_the_newest_settlement_is_contested_what_stood_goes_on_standing(
     assert leg(after)["levels"]["fundingRatePct8h"] == 0.02
 
 
-def test_a_new_settlement_is_judged_once_by_its_report(instance: Instance) -> None:
+def test_new_settlement_is_judged_once_by_its_report_or_the_reading(instance: Instance) -> None:
+    def funding() -> tuple[int, float]:
+        stance = instance.issue()[FUNDING]
+        return stance.revision, leg(stance)["levels"]["fundingRatePct8h"]
+
     before = instance.issue()[FUNDING]
-    instance.clock.now = SETTLED + 8 * HOUR
-    instance.settle(0.0101, until=instance.clock())
+    second, third = SETTLED + 8 * HOUR, SETTLED + 16 * HOUR
+    instance.clock.now = second
+    instance.settle(0.0101, until=second)
     assert instance.issue()[FUNDING] == before
     instance.clock.pass_seconds(60)
-    instance.report(0.01, SETTLED + 8 * HOUR)
-    after = instance.issue()[FUNDING]
+    instance.report(0.01, second)
+    assert (funding(), instance.count()[-1]) == ((1, 0.01), 2)
 
-    assert (after.revision, leg(after)["levels"]["fundingRatePct8h"]) == (1, 0.01)
-    assert instance.count()[-1] == 2
-
-
-def test_a_settlement_whose_report_does_not_come_is_judged_by_the_reading(
-    instance: Instance,
-) -> None:
-    instance.issue()
-    instance.clock.now = SETTLED + 8 * HOUR + REPORT_DELAY
-    instance.settle(0.0101, until=SETTLED + 8 * HOUR)
-
-    assert leg(instance.issue()[FUNDING])["levels"]["fundingRatePct8h"] == 0.0101
+    instance.clock.now = third + REPORT_DELAY
+    instance.settle(0.0101, until=third)
+    assert funding() == (1, 0.0101)
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_hysteresis_goes_on_from_the_leg_before(before_friday: Instance, restarts: bool) -> None:
-    thursday, friday = days()[-2:]
+def test_hysteresis_continues_from_the_leg_before(before_friday: Instance, restarts: bool) -> None:
     instance = before_friday
-    instance.read({US10Y: 3.9}, thursday)
-    assert leg(instance.issue()[RATES])["levels"]["inverted"] is True
-    instance.read(YIELDS | {US10Y: 4.0}, friday)
-    for _ in range(3):
+    thursday, friday = days()[-2:]
+
+    def rates() -> tuple[bool, bool, int | None]:
         if restarts:
             instance.restart()
-        after = instance.issue()[RATES]
-        assert leg(after)["levels"]["inverted"] is True
-        assert leg(after)["evidence"]["inputs"]["was_inverted"] is True
+        stance = instance.issue()[RATES]
+        inputs = leg(stance)["evidence"]["inputs"]
+        return leg(stance)["levels"]["inverted"], inputs["was_inverted"], stance.sequence
 
-    assert (after.revision, after.sequence) == (1, 2)
-
-
-@pytest.mark.parametrize("restarts", [False, True])
-def test_a_leg_never_goes_on_from_itself(instance: Instance, restarts: bool) -> None:
-    instance.read({US10Y: 3.9}, days()[-1])
-    assert leg(instance.issue()[RATES])["levels"]["inverted"] is True
-    instance.read({US10Y: 4.0}, days()[-1])
-    if restarts:
-        instance.restart()
-    after = instance.issue()[RATES]
-
-    assert leg(after)["levels"]["inverted"] is False
-    assert (after.revision, leg(after)["evidence"]["inputs"]["was_inverted"]) == (2, False)
+    instance.observe({US10Y: 3.9}, thursday)
+    assert rates() == (True, False, 1)
+    instance.observe({US10Y: 4.0}, thursday)
+    assert rates() == (False, False, 2)
+    instance.observe({US10Y: 3.9}, thursday)
+    assert rates() == (True, False, 3)
+    instance.observe(YIELDS | {US10Y: 4.0}, friday)
+    for _ in range(3):
+        assert rates() == (True, True, 4)
 
 
 def test_flows_keep_their_regime_from_leg_to_leg(before_friday: Instance) -> None:
-    instance, friday = before_friday, days()[-1]
-    instance.read(FLOWS | {OPERATOR_FLOW: 12e6}, *days()[-6:-1])
+    instance = before_friday
+    instance.observe(FLOWS | {OPERATOR_FLOW: 12e6}, *days()[-6:-1])
     assert leg(instance.issue()[ETF])["levels"]["regime"] == "accumulation"
-    instance.read(FLOWS | {OPERATOR_FLOW: -20e6}, friday)
+    instance.observe(FLOWS | {OPERATOR_FLOW: -20e6}, days()[-1])
     after = leg(instance.issue()[ETF])
 
-    assert after["levels"]["flow5dPctAum"] == 0.28
-    assert after["levels"]["regime"] == "accumulation"
+    levels = after["levels"]
+    assert (levels["flow5dPctAum"], levels["regime"]) == (0.28, "accumulation")
     assert after["evidence"]["inputs"]["previous_regime"] == "accumulation"
 
 
 def test_without_evidence_nothing_is_issued_and_the_reasons_are_told(bare: Instance) -> None:
     stances = bare.issued()
-
     assert stances.stances == ()
     assert stances.waiting[ETF].why == "0 of 20 days are known"
-    assert stances.silent == {
-        RATES: "no day has all three yields",
-        FUNDING: "no settlement of the current interval is known",
-    }
+    settled = "no settlement of the current interval is known"
+    assert stances.silent == {RATES: "no day has all three yields", FUNDING: settled}
     assert bare.count() == [0, 0, 0]
 
-
-def test_a_kind_without_a_source_waits_and_is_not_silent(bare: Instance) -> None:
     bare.settings = Settings.model_validate({"treasury_url": "", "etf_url": ""})
     bare.restart()
-    stances = bare.issued()
+    without_sources = bare.issued()
+    waiting = NotIssuedYet("no source is configured")
+    assert without_sources.waiting == dict.fromkeys((ETF, RATES), waiting)
+    assert list(without_sources.silent) == [FUNDING]
 
-    assert stances.waiting == dict.fromkeys((ETF, RATES), NotIssuedYet("no source is configured"))
-    assert list(stances.silent) == [FUNDING]
 
-
-def test_what_stood_goes_on_standing_when_the_evidence_grows_old(instance: Instance) -> None:
+@pytest.mark.outcome(
+    "The clock is set back while stances are recorded",
+    "Nothing is recorded twice, and the next stance is the newest.",
+)
+@pytest.mark.parametrize("passed", [30 * DAY, -2 * DAY])
+def test_stances_stay_with_old_evidence_or_a_clock_set_back(
+    instance: Instance, passed: int
+) -> None:
     before = instance.issue()
-    instance.clock.now += 30 * DAY
+    instance.clock.now += passed
     stances = instance.issued()
 
     assert set(stances.silent) == set(KINDS)
-    assert {each.kind: each for each in stances.stances} == before
-    assert all(each.expires_at < instance.clock() for each in stances.stances)
+    assert {stance.kind: stance for stance in stances.stances} == before
     assert instance.count() == [1, 1, 1]
 
 
@@ -598,13 +550,8 @@ NOT_RECORDED = (False, None, None, None, None)
 
 
 def place(stance: CurrentStance) -> tuple[object, ...]:
-    return (
-        stance.history_durable,
-        stance.history_digest,
-        stance.sequence,
-        stance.previous_digest,
-        stance.salt,
-    )
+    digests = (stance.history_digest, stance.previous_digest, stance.salt)
+    return (stance.history_durable, stance.sequence, *digests)
 
 
 @pytest.mark.contract("stance.digest-never-invented")
@@ -629,9 +576,7 @@ def test_stance_is_not_durable_while_the_history_is_unavailable(instance: Instan
     }
 
 
-def test_a_revision_that_cannot_be_recorded_has_the_number_it_would_have(
-    instance: Instance,
-) -> None:
+def test_unrecorded_revision_has_the_number_it_would_have(instance: Instance) -> None:
     instance.issue()
     instance.history.shut()
     same = instance.issue()[FUNDING]
@@ -648,45 +593,14 @@ def test_a_revision_that_cannot_be_recorded_has_the_number_it_would_have(
     assert (recorded.leg_id, recorded.revision, recorded.sequence) == (following.leg_id, 1, 2)
 
 
-def test_a_decision_of_an_operator_stands_also_while_the_record_is_out_of_reach(
-    instance: Instance,
-) -> None:
-    instance.issue()
-    instance.decide(FUNDING, "stand-aside")
-    instance.issue()
-    instance.history.shut()
-    away = instance.issue()[FUNDING]
-
-    assert (leg(away)["decision"]["label"], away.revision) == ("stand-aside", 2)
-    assert place(away) == NOT_RECORDED
-
-
-def test_a_withdrawn_stance_stays_so_while_the_record_is_out_of_reach(instance: Instance) -> None:
-    instance.issue()
-    digest = instance.withdraw(FUNDING)
-    known = instance.issue()[FUNDING]
-    instance.history.shut()
-    away = instance.issue()[FUNDING]
-
-    assert (known.withdrawn_at, known.withdrawal_digest) == (instance.clock(), digest)
-    assert (away.withdrawn_at, away.withdrawal_digest) == (instance.clock(), digest)
-
-
-def shown(stance: CurrentStance) -> tuple[object, ...]:
+def shown(stance: CurrentStance) -> CurrentStance:
     """All of a stance but its place in the record."""
-    return (
-        stance.leg_id,
-        stance.revision,
-        stance.issued_at,
-        stance.expires_at,
-        stance.leg,
-        stance.withdrawn_at,
-        stance.withdrawal_digest,
-    )
+    nowhere = dict.fromkeys(("history_digest", "sequence", "previous_digest", "salt"))
+    return replace(stance, history_durable=False, **nowhere)
 
 
-def all_shown(stances: dict[str, CurrentStance]) -> dict[str, tuple[object, ...]]:
-    return {kind: shown(each) for kind, each in stances.items()}
+def all_shown(stances: Iterable[CurrentStance]) -> dict[str, CurrentStance]:
+    return {stance.kind: shown(stance) for stance in stances}
 
 
 @pytest.mark.parametrize("restarts", [False, True])
@@ -695,7 +609,7 @@ def all_shown(stances: dict[str, CurrentStance]) -> dict[str, tuple[object, ...]
     "A stance can't be recorded for a while",
     "It keeps its first `issued_at`, even under a new leader, until its evidence changes.",
 )
-def test_unrecorded_stance_keeps_its_first_issue_time(
+def test_unrecorded_stance_keeps_its_time(
     instance: Instance, restarts: bool, can_read: bool
 ) -> None:
     instance.history.shut()
@@ -733,9 +647,7 @@ def test_evidence_that_is_as_it_was_recorded_again_is_no_new_issue(instance: Ins
     "The history is unreadable and no new stance is issued, even after a restart",
     "The last published stances stay published, as not durable.",
 )
-def test_published_stances_stay_while_the_history_is_unavailable(
-    instance: Instance, restarts: bool
-) -> None:
+def test_published_stances_stay_while_history_is_away(instance: Instance, restarts: bool) -> None:
     instance.issue()
     instance.withdraw(RATES)
     before = instance.issue()
@@ -746,16 +658,16 @@ def test_published_stances_stay_while_the_history_is_unavailable(
             instance.restart()
         away = instance.issued()
         assert set(away.silent) == set(KINDS)
-        assert all_shown({each.kind: each for each in away.stances}) == all_shown(before)
+        assert all_shown(away.stances) == all_shown(before.values())
         assert {place(each) for each in away.stances} == {NOT_RECORDED}
-        assert instance.run(instance.database.read(lambda tx: latest_snapshot(tx, STANCES))) == away
+        assert instance.published() == away
 
     instance.history.shut(shut=False)
     assert instance.issue() == before
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_what_could_not_be_recorded_stays_until_the_record_can_be_read_again(
+def test_unrecorded_stance_stays_until_the_record_is_back(
     instance: Instance, restarts: bool
 ) -> None:
     recorded = instance.issue()[FUNDING]
@@ -771,16 +683,14 @@ def test_what_could_not_be_recorded_stays_until_the_record_can_be_read_again(
     assert instance.issue()[FUNDING] == recorded
 
 
-def test_a_new_leader_without_the_record_judges_on_from_what_was_published(
-    before_friday: Instance,
-) -> None:
+def test_new_leader_without_the_record_uses_what_was_published(before_friday: Instance) -> None:
     thursday, friday = days()[-2:]
     instance = before_friday
-    instance.read({US10Y: 3.9}, thursday)
+    instance.observe({US10Y: 3.9}, thursday)
     before = instance.issue()
     instance.decide(FUNDING, "stand-aside")
     decided = instance.issue()[FUNDING]
-    instance.read(YIELDS | {US10Y: 4.0}, friday)
+    instance.observe(YIELDS | {US10Y: 4.0}, friday)
     instance.history.shut()
     instance.restart()
     after = instance.issue()
@@ -793,26 +703,24 @@ def test_a_new_leader_without_the_record_judges_on_from_what_was_published(
 
 
 def test_who_leads_again_begins_with_what_was_published_meanwhile(instance: Instance) -> None:
-    first = instance.desk
+    first = instance.issuer
     instance.issue()
     instance.restart()
     instance.settle(0.012)
     meanwhile = instance.issue()[FUNDING]
-    instance.lease, instance.desk = instance.new_lease(), first
+    instance.lease, instance.issuer = instance.new_lease(), first
     instance.history.shut()
     instance.clock.now += 30 * DAY
 
     assert shown(instance.issue()[FUNDING]) == shown(meanwhile)
 
 
-def test_nothing_is_recorded_that_was_judged_without_the_leg_before_it(
-    before_friday: Instance,
-) -> None:
+def test_nothing_judged_without_the_leg_before_it_is_recorded(before_friday: Instance) -> None:
     thursday, friday = days()[-2:]
     instance = before_friday
-    instance.read({US10Y: 3.9}, thursday)
+    instance.observe({US10Y: 3.9}, thursday)
     instance.issue()
-    instance.read(YIELDS | {US10Y: 4.0}, friday)
+    instance.observe(YIELDS | {US10Y: 4.0}, friday)
     instance.restart()
     instance.history.can_read = False
     assert not instance.issue()[RATES].history_durable
@@ -826,66 +734,10 @@ def test_nothing_is_recorded_that_was_judged_without_the_leg_before_it(
 def test_a_record_that_can_only_be_read_keeps_what_stands(instance: Instance) -> None:
     instance.issue()
     instance.history.can_write = False
-    instance.read({SOFR: 3.95}, days()[-1])
+    instance.observe({SOFR: 3.95}, days()[-1])
     stances = instance.issue()
 
     assert (stances[RATES].revision, place(stances[RATES])) == (2, NOT_RECORDED)
-    assert instance.count() == [1, 1, 1]
-
-
-def test_nothing_is_recorded_when_the_lease_is_lost_after_judging(instance: Instance) -> None:
-    lost = instance.lease
-    other = Lease(instance.database, "collector", "other", clock=instance.clock, milliseconds=9_000)
-    instance.clock.pass_seconds(1)
-    instance.history.when_read = other.acquire
-
-    with pytest.raises(LeaseLost):
-        instance.run(instance.desk.issue(lost))
-
-    assert instance.count() == [0, 0, 0]
-    assert instance.run(instance.database.read(lambda tx: latest_snapshot(tx, STANCES))) is None
-
-
-def test_a_later_leader_that_announced_itself_leaves_nothing_to_an_earlier_one(
-    instance: Instance,
-) -> None:
-    instance.run(instance.ledger.announce_leader(instance.lease.token + 1))
-
-    with pytest.raises(LeaseLost):
-        instance.issue()
-
-    assert instance.count() == [0, 0, 0]
-
-
-def test_a_lease_that_was_released_issues_nothing(instance: Instance) -> None:
-    instance.run(instance.lease.release())
-
-    with pytest.raises(LeaseLost):
-        instance.issue()
-
-    assert instance.count() == [0, 0, 0]
-
-
-def test_evidence_out_of_reach_issues_nothing(instance: Instance) -> None:
-    instance.database.shut()
-
-    with pytest.raises(DatabaseUnavailable):
-        instance.issue()
-
-    assert instance.count() == [0, 0, 0]
-
-
-@pytest.mark.outcome(
-    "The clock is set back while stances are recorded",
-    "Nothing is recorded twice, and the next stance is the newest.",
-)
-def test_nothing_is_recorded_twice_when_the_clock_is_set_back(instance: Instance) -> None:
-    before = instance.issue()
-    instance.clock.now -= 2 * DAY
-    stances = instance.issued()
-
-    assert set(stances.silent) == set(KINDS)
-    assert {each.kind: each for each in stances.stances} == before
     assert instance.count() == [1, 1, 1]
 
 
@@ -902,7 +754,7 @@ def test_a_revision_by_a_clock_that_was_set_back_is_still_the_newest(instance: I
 
 def test_evidence_that_goes_back_to_an_earlier_period_records_nothing(instance: Instance) -> None:
     before = instance.issue()[FUNDING]
-    instance.execute("DELETE FROM settlements WHERE at = $1", [[SETTLED]])
+    instance.execute(f"DELETE FROM settlements WHERE at = {SETTLED}")
     instance.clock.now = SETTLED - HOUR
     stances = instance.issued()
 
@@ -912,53 +764,41 @@ def test_evidence_that_goes_back_to_an_earlier_period_records_nothing(instance: 
 
 
 @pytest.mark.contract("stance.transitions")
-def test_a_withdrawn_stance_is_open_again_with_the_next_version(instance: Instance) -> None:
+def test_withdrawn_stance_is_open_again_with_the_next_recorded_version(instance: Instance) -> None:
     instance.issue()
-    instance.withdraw(FUNDING)
-    assert instance.issue()[FUNDING].withdrawn_at is not None
-    assert instance.count()[2] == 1
+    withdrawal = (instance.clock(), instance.withdraw(FUNDING))
+    shown = [instance.issue()[FUNDING]]
+    instance.history.shut()
+    shown.append(instance.issue()[FUNDING])
     instance.settle(0.012)
+    shown.append(instance.issue()[FUNDING])
+    assert [(each.withdrawn_at, each.withdrawal_digest) for each in shown] == [withdrawal] * 3
+    assert [each.history_durable for each in shown] == [True, False, False]
+
+    instance.history.shut(shut=False)
+    assert instance.count()[2] == 1
     after = instance.issue()[FUNDING]
-
-    assert (after.revision, after.withdrawn_at, after.withdrawal_digest) == (2, None, None)
-
-
-def test_a_contract_that_settles_every_hour_is_compared_with_the_day_before(
-    instance: Instance,
-) -> None:
-    instance.execute("DELETE FROM settlements")
-    instance.settle(*[0.001] * 130, until=START // HOUR * HOUR, hours=1)
-    levels = leg(instance.issue()[FUNDING])["levels"]
-
-    assert (levels["score"], levels["score24hAgo"], levels["delta24h"]) == (50, 50, 0)
+    assert (after.history_durable, after.revision) == (True, 2)
+    assert (after.withdrawn_at, after.withdrawal_digest) == (None, None)
 
 
 def test_without_a_file_of_the_operator_the_issuers_figures_count(bare: Instance) -> None:
-    bare.read(FLOWS, *days())  # what was stored while there was a file
+    bare.observe(FLOWS, *days())  # what was stored while there was a file
     bare.settings = Settings.model_validate({})
     bare.restart()
     for number, day in enumerate(days()):
         shares = 1e9 + number * 1e6
-        figures = {"shares": shares, "nav": 50.0, "btc": shares / 2_000, "aum": shares * 50}
-        values = {
-            fund_series("IBIT", "shares"): figures["shares"],
-            fund_series("IBIT", "nav"): figures["nav"],
-            fund_series("IBIT", "btc"): figures["btc"],
-            fund_series("IBIT", "aum"): figures["aum"],
-        }
-        bare.read(values, day)
-    found = leg(bare.issue()[ETF])
+        values = {"shares": shares, "nav": 50.0, "btc": shares / 2_000, "aum": shares * 50}
+        bare.observe({f"etf-ibit-{name}": value for name, value in values.items()}, day)
+    etf = leg(bare.issue()[ETF])
 
-    assert found["evidence"]["inputs"]["coverage"] == "IBIT only"
-    assert found["levels"]["netFlowUsd"] == 50e6
-    assert found["levels"]["streakDays"] == 5
+    assert etf["evidence"]["inputs"]["coverage"] == "IBIT only"
+    assert (etf["levels"]["netFlowUsd"], etf["levels"]["streakDays"]) == (50e6, 5)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(3))
-def test_whatever_happens_the_record_is_whole_and_nothing_durable_is_invented(
-    instance: Instance, seed: int
-) -> None:
+def test_record_is_whole_and_no_digest_is_invented(instance: Instance, seed: int) -> None:
     chance = Random(seed)
     happenings: list[Callable[[], object]] = [
         lambda: instance.clock.pass_seconds(chance.uniform(-3600, 6 * 3600)),
@@ -966,8 +806,8 @@ def test_whatever_happens_the_record_is_whole_and_nothing_durable_is_invented(
             chance.choice([-0.04, 0.0, 0.01, 0.04]),
             until=instance.clock() // (8 * HOUR) * 8 * HOUR,
         ),
-        lambda: instance.read({US10Y: chance.choice([3.9, 4.0, 4.2])}, days()[-1]),
-        lambda: instance.read({SOFR: round(chance.uniform(3, 4), 2)}, days()[-1]),
+        lambda: instance.observe({US10Y: chance.choice([3.9, 4.0, 4.2])}, days()[-1]),
+        lambda: instance.observe({SOFR: round(chance.uniform(3, 4), 2)}, days()[-1]),
         lambda: instance.history.shut(shut=chance.random() < 0.5),
         instance.restart,
         lambda: (
@@ -989,22 +829,8 @@ def test_whatever_happens_the_record_is_whole_and_nothing_durable_is_invented(
             assert found.history_digest == stance.history_digest
 
     instance.history.shut(shut=False)
-    assert instance.is_whole()
+    assert isinstance(instance.run(verify(instance.history)), IntactRecord)
     assert min(instance.count()) >= 1
-
-
-def test_a_withdrawn_kind_stays_so_until_something_is_recorded(instance: Instance) -> None:
-    instance.issue()
-    instance.withdraw(FUNDING)
-    instance.issue()
-    instance.history.shut()
-    instance.settle(0.012)
-    away = instance.issue()[FUNDING]
-    assert (away.history_durable, away.withdrawn_at is not None) == (False, True)
-
-    instance.history.shut(shut=False)
-    back = instance.issue()[FUNDING]
-    assert (back.history_durable, back.withdrawn_at, back.revision) == (True, None, 2)
 
 
 @pytest.mark.parametrize("restarts", [False, True])
@@ -1019,13 +845,16 @@ def test_nothing_is_recorded_in_a_history_that_lacks_earlier_versions(
     instance.settle(0.012)
     assert instance.issue()[FUNDING].sequence == 2
     other = new_store().open()
-    instance.swap_record(other)
+    instance.run(make_history(other))
+    instance.history.lead_to(other)
     if restarts:
         instance.restart()
 
     away = instance.issue()
 
-    assert {each.history_durable for each in away.values()} == {False}
+    assert {stance.history_durable for stance in away.values()} == {False}
     assert instance.run(Ledger(other, instance.clock).count(FUNDING, "versions")) == 0
-    assert instance.published().recorded[FUNDING].sequence == 2
+    published = instance.published()
+    assert published is not None
+    assert published.recorded[FUNDING].sequence == 2
     instance.run(other.close())

@@ -25,8 +25,10 @@ from barograph.macro.series import EtfSeries
 from barograph.macro.store import record_figures
 from barograph.settings import Settings
 from support.clock import START
+from support.databases import DatabaseDouble
 from support.figures import last_days
 from support.markets import SOURCE, reading
+from support.steps import Steps
 
 SETTINGS = Settings.model_validate({"exchange_source": SOURCE, "etf_fund": "IBIT"})
 DAYS = last_days(30)
@@ -53,41 +55,38 @@ def operator(days: Sequence[str] = DAYS) -> list[Figure]:
     ]
 
 
-class Plug:
+class Plug(DatabaseDouble):
     """A database that can be pulled out."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self.is_out = False
-        self.reads = 0
+    is_out = False
+    reads = 0
 
     async def read(self, work: Work[T]) -> T:
         self.reads += 1
         if self.is_out:
             raise DatabaseUnavailable("the plug is pulled")
-        return await self._database.read(work)
+        return await super().read(work)
 
 
-class Room:
+class Room(Steps):
     """A desk, and the record that it looks at."""
 
     def __init__(self, database: Database, runner: asyncio.Runner) -> None:
-        self._database = database
-        self._runner = runner
+        super().__init__(database, runner)
         self.plug = Plug(database)
         self.desk = Judge(SETTINGS)
 
     def keep(self, readings: Sequence[Figure], at: int = START) -> None:
-        self._runner.run(self._database.write(lambda tx: record_figures(tx, readings, at)))
+        self.write(lambda tx: record_figures(tx, readings, at))
 
-    def load(self, now: int = START) -> None:
-        self._runner.run(self.desk.load(self._database, now))
+    def load(self) -> None:
+        self.run(self.desk.load(self.database, START))
 
     def refresh(self, now: int) -> None:
-        self._runner.run(self.desk.refresh(self.plug, now))  # type: ignore[arg-type]
+        self.run(self.desk.refresh(self.plug, now))
 
     def known(self, at: int, settings: Settings = SETTINGS) -> MacroEvidence:
-        return self._runner.run(self._database.read(lambda tx: known_figures(tx, settings, at)))
+        return self.read(lambda tx: known_figures(tx, settings, at))
 
     def labels(self, at: int) -> tuple[str, str]:
         conclusion = self.desk.conclude(reading(at))
@@ -106,17 +105,12 @@ def room(database: Database, runner: asyncio.Runner) -> Room:
     return Room(database, runner)
 
 
-def test_a_record_without_figures_leaves_both_signals_unknown(room: Room) -> None:
-    room.load()
-
-    assert room.labels(START) == ("unknown", "unknown")
-
-
 def test_a_desk_takes_up_the_figures_of_the_record(room: Room) -> None:
+    room.load()
+    assert room.labels(START) == ("unknown", "unknown")
     room.keep([*rates(), *fund()])
     room.load()
-
-    assert room.labels(START) == ("mixed", "consolidation")
+    assert room.labels(START + MINUTE) == ("mixed", "consolidation")
     assert room.labels(START + 14 * DAY) == ("unknown", "unknown")
 
 
@@ -158,28 +152,16 @@ def test_nothing_is_known_before_it_was_read(room: Room) -> None:
 
 def test_of_etfs_the_operators_own_figures_count_while_they_keep_a_file(room: Room) -> None:
     with_file = SETTINGS.model_copy(update={"etf_file": Path("flows.csv")})
-    room.keep([*fund(), *operator()])
-
-    assert room.known(START, with_file).etf.coverage == "operator's data"
-    assert room.known(START, with_file).sources == ["operator"]
-
-
-def test_the_operators_old_figures_do_not_count_once_the_file_is_not_kept_any_more(
-    room: Room,
-) -> None:
-    room.keep([*fund(), *operator()])
-
-    assert room.known(START).etf.coverage == "IBIT only"
-    assert room.known(START).sources == ["issuer"]
-
-
-def test_a_file_that_is_kept_and_was_not_read_yet_leaves_the_issuers_figures_out(
-    room: Room,
-) -> None:
-    with_file = SETTINGS.model_copy(update={"etf_file": Path("flows.csv")})
     room.keep(fund())
+    assert room.known(START, with_file).etf == EtfSeries("operator's data", ())  # not read yet
 
-    assert room.known(START, with_file).etf == EtfSeries("operator's data", ())
+    room.keep(operator())
+    for settings, coverage, source in (
+        (with_file, "operator's data", "operator"),
+        (SETTINGS, "IBIT only", "issuer"),
+    ):
+        known = room.known(START, settings)
+        assert (known.etf.coverage, known.sources) == (coverage, [source])
 
 
 def test_a_failure_of_the_exchange_keeps_the_signals_of_figures(room: Room) -> None:

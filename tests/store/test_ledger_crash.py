@@ -2,17 +2,14 @@
 
 import asyncio
 import random
-import signal
-import subprocess
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-import support
 from barograph.history.ledger import Ledger
 from barograph.history.verify import IntactRecord, verify
 from barograph.kit.database import Database
+from support.backends import TESTS, StartPython, killed_after
 from support.clock import HandClock
 from support.stances import FUNDING, RATES, make_history
 
@@ -20,7 +17,7 @@ pytestmark = pytest.mark.thorough
 
 ISSUER = f"""
 import asyncio, sys
-sys.path.insert(0, {str(Path(support.__file__).parents[1])!r})
+sys.path.insert(0, {TESTS!r})
 from barograph.history.ledger import Ledger
 from support.clock import HandClock
 from support.stances import FUNDING, RATES, proposal
@@ -48,30 +45,6 @@ def history(empty_database: Database, runner: asyncio.Runner) -> Database:
     return empty_database
 
 
-def kill_again_and_again(
-    times: int,
-    history: Database,
-    start_python: Callable[[str], "subprocess.Popen[str]"],
-    runner: asyncio.Runner,
-) -> None:
-    chance = random.Random(7)
-    acknowledged: dict[str, dict[int, str]] = {FUNDING: {}, RATES: {}, "event": {}}
-    ledger = Ledger(history, HandClock())
-    for _ in range(times):
-        issuer = start_python(ISSUER)
-        assert issuer.stdout is not None
-        lines = [issuer.stdout.readline() for _ in range(chance.randint(1, 30))]
-        issuer.kill()
-        lines += issuer.stdout.readlines()
-        assert issuer.wait(60) == -signal.SIGKILL
-        for line in lines:
-            if line.endswith("\n"):
-                chain, sequence, own = line.split()
-                acknowledged[chain][int(sequence)] = own
-        assert_kept(acknowledged, ledger, runner)
-        assert isinstance(runner.run(verify(history)), IntactRecord)
-
-
 def assert_kept(
     acknowledged: dict[str, dict[int, str]], ledger: Ledger, runner: asyncio.Runner
 ) -> None:
@@ -96,22 +69,21 @@ def follow(said: dict[int, str], kept: dict[int, str]) -> int:
     "The process that records stances is killed at any moment",
     "No acknowledged version is lost, and none is half written.",
 )
+@pytest.mark.parametrize("times", [10, pytest.param(50, marks=pytest.mark.long)])
 def test_nothing_acknowledged_is_lost_when_the_issuer_is_killed(
     history: Database,
-    start_python: Callable[[str], "subprocess.Popen[str]"],
+    start_python: StartPython,
     assert_sound: Callable[[], None],
     runner: asyncio.Runner,
+    times: int,
 ) -> None:
-    kill_again_and_again(10, history, start_python, runner)
-    assert_sound()
-
-
-@pytest.mark.long
-def test_nothing_acknowledged_is_lost_when_the_issuer_is_killed_fifty_times(
-    history: Database,
-    start_python: Callable[[str], "subprocess.Popen[str]"],
-    assert_sound: Callable[[], None],
-    runner: asyncio.Runner,
-) -> None:
-    kill_again_and_again(50, history, start_python, runner)
+    chance = random.Random(7)
+    acknowledged: dict[str, dict[int, str]] = {FUNDING: {}, RATES: {}, "event": {}}
+    ledger = Ledger(history, HandClock())
+    for _ in range(times):
+        for line in killed_after(start_python(ISSUER), chance.randint(1, 30)):
+            chain, sequence, own = line.split()
+            acknowledged[chain][int(sequence)] = own
+        assert_kept(acknowledged, ledger, runner)
+        assert isinstance(runner.run(verify(history)), IntactRecord)
     assert_sound()

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import pytest
 
-import support
 from barograph.history.ledger import Ledger
 from barograph.history.verify import IntactRecord, verify
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.sqlite import SQLiteDatabase
+from support.backends import TESTS
 from support.clock import HandClock
 from support.stances import FUNDING, proposal
 
@@ -21,7 +21,7 @@ NAME = "history.sqlite3"
 
 MACHINE = f"""
 import asyncio, json, random, sys
-sys.path.insert(0, {str(Path(support.__file__).parents[1])!r})
+sys.path.insert(0, {TESTS!r})
 from pathlib import Path
 import apsw
 from barograph.kit.sqlite import SQLiteDatabase
@@ -109,29 +109,22 @@ async def count_after(folder: Path) -> int:
         await database.close()
 
 
-def assert_nothing_lost(folder: Path, run: Run) -> None:
-    for number, acknowledged in enumerate(run.cuts):
-        found, whole, goes_on = asyncio.run(found_after(folder / f"cut-{number}"))
-        assert whole
-        assert goes_on
-        assert acknowledged <= len(found) <= acknowledged + 1
-        assert found == run.acknowledged[: len(found)]
-
-
 @pytest.mark.thorough
-def test_a_power_cut_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
-    run = run_machine(tmp_path, appends=300, every=200)  # the log is moved to the file, too
+@pytest.mark.parametrize(
+    ("appends", "every", "cuts"),
+    [(300, 200, 12), pytest.param(1_500, 40, 300, marks=pytest.mark.long)],
+)
+def test_a_power_cut_loses_nothing_that_was_acknowledged(
+    tmp_path: Path, appends: int, every: int, cuts: int
+) -> None:
+    run = run_machine(tmp_path, appends, every)  # the log is moved to the file, too
 
-    assert len(run.cuts) >= 12
-    assert_nothing_lost(tmp_path, run)
-
-
-@pytest.mark.long
-def test_hundreds_of_power_cuts_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
-    run = run_machine(tmp_path, appends=1_500, every=40)
-
-    assert len(run.cuts) >= 300
-    assert_nothing_lost(tmp_path, run)
+    assert len(run.cuts) >= cuts
+    for number, acknowledged in enumerate(run.cuts):
+        digests, whole, goes_on = asyncio.run(found_after(tmp_path / f"cut-{number}"))
+        assert (whole, goes_on) == (True, True)
+        assert acknowledged <= len(digests) <= acknowledged + 1
+        assert digests == run.acknowledged[: len(digests)]
 
 
 def test_the_simulated_cut_takes_what_a_careless_setting_left_unsynced(tmp_path: Path) -> None:

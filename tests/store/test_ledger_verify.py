@@ -3,10 +3,10 @@
 import asyncio
 import random
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import apsw
 import pytest
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from barograph.history.digest import event_document, read_event, version_document
 from barograph.history.guards import packaged_guards
 from barograph.history.ledger import EVENT_COLUMNS, VERSION_COLUMNS, Ledger
-from barograph.history.records import ChainEnd, Stances, Version
+from barograph.history.records import ChainEnd, Stances
 from barograph.history.verify import (
     BrokenRecord,
     Counts,
@@ -30,6 +30,7 @@ from barograph.kit.sqlite import SQLiteDatabase
 from support.clock import HandClock
 from support.stances import FUNDING, RATES, make_history, proposal
 
+T = TypeVar("T")
 WHOLE = IntactRecord({FUNDING: Counts(6, 2), RATES: Counts(6, 1)})
 
 
@@ -49,17 +50,24 @@ async def fill(path: Path) -> None:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """Six versions of two kinds, recorded in turn, with three events between them."""
-    found = tmp_path / "history.sqlite3"
-    asyncio.run(fill(found))
-    return found
+    path = tmp_path / "history.sqlite3"
+    asyncio.run(fill(path))
+    return path
 
 
-async def verified(path: Path) -> IntactRecord | BrokenRecord:
-    database = SQLiteDatabase(path)
-    try:
-        return await verify(database)
-    finally:
-        await database.close()
+def on(path: Path, use: Callable[[Database], Coroutine[Any, Any, T]]) -> T:
+    async def work() -> T:
+        database = SQLiteDatabase(path)
+        try:
+            return await use(database)
+        finally:
+            await database.close()
+
+    return asyncio.run(work())
+
+
+def verified(path: Path) -> IntactRecord | BrokenRecord:
+    return on(path, verify)
 
 
 @contextmanager
@@ -76,71 +84,50 @@ def unguarded(path: Path) -> Iterator[apsw.Connection]:
     connection.close()
 
 
-def test_a_record_as_it_was_made_is_whole(path: Path) -> None:
-    assert asyncio.run(verified(path)) == WHOLE
-
-
-def test_an_empty_record_is_whole(empty_database: Database, runner: asyncio.Runner) -> None:
-    runner.run(make_history(empty_database))
-
-    assert runner.run(verify(empty_database)) == IntactRecord({})
-
-
-def test_progress_is_told_up_to_the_end(path: Path, runner: asyncio.Runner) -> None:
+def test_a_record_as_it_was_made_is_whole_and_progress_is_told(path: Path) -> None:
     seen: list[tuple[int, int]] = []
-    database = SQLiteDatabase(path)
+    whole = on(path, lambda database: verify(database, lambda *done: seen.append(done)))
 
-    runner.run(verify(database, lambda done, total: seen.append((done, total))))
-    runner.run(database.close())
-
+    assert whole == WHOLE
     assert seen[-1] == (15, 15)
     assert seen == sorted(seen)
 
 
-def test_a_record_that_is_not_there_is_unavailable_and_not_broken(
-    empty_database: Database, runner: asyncio.Runner
-) -> None:
+async def test_empty_record_is_whole_and_a_missing_one_is_not(empty_database: Database) -> None:
     with pytest.raises(DatabaseUnavailable):
-        runner.run(verify(empty_database))
+        await verify(empty_database)
+    await make_history(empty_database)
+    assert await verify(empty_database) == IntactRecord({})
 
 
-@pytest.mark.parametrize("column", [*VERSION_COLUMNS, "document"])
-@pytest.mark.parametrize("sequence", [1, 4, 6])
+PLACES: dict[str, tuple[RecordName, str, int]] = {
+    "stance_versions WHERE position = 2": ("version", RATES, 1),
+    "stance_versions WHERE position = 8": ("version", RATES, 4),
+    "stance_versions WHERE position = 12": ("version", RATES, 6),
+    "stance_events WHERE position = 3": ("event", FUNDING, 2),
+}
+CHANGES = [
+    (place, column)
+    for place, (record, _, _) in PLACES.items()
+    for column in (*(VERSION_COLUMNS if record == "version" else EVENT_COLUMNS), "document")
+]
+
+
+@pytest.mark.parametrize(("place", "column"), CHANGES)
 @pytest.mark.outcome(
     "A byte of the history changes on the disk",
     "`stances verify` names what is changed or missing.",
 )
-def test_changed_column_of_a_version_is_reported(path: Path, column: str, sequence: int) -> None:
+def test_changed_column_is_reported(path: Path, place: str, column: str) -> None:
     with unguarded(path) as connection:
-        ((value,),) = connection.execute(
-            f"SELECT {column} FROM stance_versions WHERE kind = ? AND sequence = ?",
-            (RATES, sequence),
-        )
-        changes = [value + 100] if isinstance(value, int) else flips(value)
-    for change in changes:
+        ((value,),) = connection.execute(f"SELECT {column} FROM {place}")
+    for change in [value + 100] if isinstance(value, int) else flips(value):
         with unguarded(path) as connection:
-            connection.execute(
-                f"UPDATE stance_versions SET {column} = ? WHERE position = ?",
-                (change, sequence * 2),
-            )
-        broken = asyncio.run(verified(path))
+            table, _, row = place.partition(" ")
+            connection.execute(f"UPDATE {table} SET {column} = ? {row}", (change,))
+        broken = verified(path)
         assert isinstance(broken, BrokenRecord)
-        assert (broken.record, broken.kind, broken.sequence) == ("version", RATES, sequence)
-
-
-@pytest.mark.parametrize("column", [*EVENT_COLUMNS, "document"])
-def test_a_change_in_any_column_of_an_event_is_named(path: Path, column: str) -> None:
-    with unguarded(path) as connection:
-        ((value,),) = connection.execute(f"SELECT {column} FROM stance_events WHERE position = 3")
-        changes = [value + 100] if isinstance(value, int) else flips(value)
-    for change in changes:
-        with unguarded(path) as connection:
-            connection.execute(
-                f"UPDATE stance_events SET {column} = ? WHERE position = 3", (change,)
-            )
-        broken = asyncio.run(verified(path))
-        assert isinstance(broken, BrokenRecord)
-        assert (broken.record, broken.kind, broken.sequence) == ("event", FUNDING, 2)
+        assert (broken.record, broken.kind, broken.sequence) == PLACES[place]
 
 
 def flips(text: str) -> list[str]:
@@ -149,38 +136,40 @@ def flips(text: str) -> list[str]:
     return [text[:at] + chr(ord(text[at]) ^ 1) + text[at + 1 :] for at in sorted(places)]
 
 
-def test_a_version_that_was_taken_out_is_missed(path: Path) -> None:
+@pytest.mark.parametrize(
+    ("sql", "broken"),
+    [
+        (
+            "DELETE FROM stance_versions WHERE position = 5",
+            BrokenRecord(RATES, 3, "a record before it is missing", "version"),
+        ),
+        (
+            "DELETE FROM stance_events WHERE position = 2",
+            BrokenRecord(FUNDING, 2, "a record before it is missing", "event"),
+        ),
+    ],
+)
+def test_deleted_version_or_event_is_missed(path: Path, sql: str, broken: BrokenRecord) -> None:
     with unguarded(path) as connection:
-        connection.execute("DELETE FROM stance_versions WHERE position = 5")
+        connection.execute(sql)
 
-    broken = asyncio.run(verified(path))
-
-    assert broken == BrokenRecord(RATES, 3, "a record before it is missing", "version")
+    assert verified(path) == broken
 
 
 def test_a_version_whose_place_was_closed_up_is_missed(path: Path) -> None:
+    move = "UPDATE stance_versions SET position = position - 1 WHERE position = ?"
     with unguarded(path) as connection:
         connection.execute("DELETE FROM stance_versions WHERE position = 5")
-        for position in range(6, 13):
-            connection.execute(
-                "UPDATE stance_versions SET position = position - 1 WHERE position = ?",
-                (position,),
-            )
+        connection.executemany(move, ((position,) for position in range(6, 13)))
 
-    assert asyncio.run(verified(path)) == BrokenRecord(FUNDING, 3, "it is missing", "version")
+    assert verified(path) == BrokenRecord(FUNDING, 3, "it is missing", "version")
 
 
-def forge(path: Path, change: Callable[[Version], Version]) -> None:
+def forge(path: Path, change: dict[str, Any]) -> None:
     """Rewrite the fourth version of a kind, with a digest that fits its text."""
-
-    async def read() -> Version:
-        database = SQLiteDatabase(path)
-        version = await Ledger(database, HandClock()).version_at(FUNDING, 4)
-        await database.close()
-        assert version is not None
-        return version
-
-    forged = change(asyncio.run(read()))
+    version = on(path, lambda database: Ledger(database, HandClock()).version_at(FUNDING, 4))
+    assert version is not None
+    forged = replace(version, **change)
     text = canonical(version_document(forged))
     with unguarded(path) as connection:
         connection.execute(
@@ -190,34 +179,24 @@ def forge(path: Path, change: Callable[[Version], Version]) -> None:
         )
 
 
-def test_a_forged_version_is_betrayed_by_the_one_after_it(path: Path) -> None:
-    forge(path, lambda version: replace(version, expires_at=version.expires_at + 1))
+@pytest.mark.parametrize(
+    ("change", "sequence", "what"),
+    [
+        ({"expires_at": 1}, 5, "it does not follow the one before it"),
+        ({"previous_digest": "1" * 64}, 4, "it does not follow the one before it"),
+        ({"revision": 9}, 4, "its revision should be 2"),
+    ],
+)
+def test_a_forged_version_is_betrayed_by_its_place_in_the_chain(
+    path: Path, change: dict[str, Any], sequence: int, what: str
+) -> None:
+    forge(path, change)
 
-    broken = asyncio.run(verified(path))
-
-    assert broken == BrokenRecord(FUNDING, 5, "it does not follow the one before it", "version")
-
-
-def test_a_version_with_another_predecessor_is_named(path: Path) -> None:
-    forge(path, lambda version: replace(version, previous_digest="1" * 64))
-
-    broken = asyncio.run(verified(path))
-
-    assert broken == BrokenRecord(FUNDING, 4, "it does not follow the one before it", "version")
-
-
-def test_a_version_with_another_revision_is_named(path: Path) -> None:
-    forge(path, lambda version: replace(version, revision=9))
-
-    assert asyncio.run(verified(path)) == BrokenRecord(
-        FUNDING, 4, "its revision should be 2", "version"
-    )
+    assert verified(path) == BrokenRecord(FUNDING, sequence, what, "version")
 
 
 @pytest.mark.parametrize("part", ["why", "by", "salt"])
-def test_an_event_whose_digest_was_made_to_fit_is_betrayed_by_its_evidence(
-    path: Path, part: str
-) -> None:
+def test_event_with_a_fitting_digest_is_betrayed_by_its_evidence(path: Path, part: str) -> None:
     with unguarded(path) as connection:
         sql = "SELECT document FROM stance_events WHERE position = 3"
         ((text,),) = connection.execute(sql)
@@ -229,17 +208,16 @@ def test_an_event_whose_digest_was_made_to_fit_is_betrayed_by_its_evidence(
             (text, digest(text)),
         )
 
-    broken = asyncio.run(verified(path))
+    broken = verified(path)
 
     assert broken == BrokenRecord(FUNDING, 2, "the event is not about a recorded version", "event")
 
 
-def place_of_text(path: Path, kind: str, sequence: int) -> int:
-    """Where a version's text begins in the file."""
+def place_of_text(path: Path, sequence: int) -> int:
+    """Where the text of a version begins in the file."""
     connection = apsw.Connection(str(path))
-    ((text,),) = connection.execute(
-        "SELECT document FROM stance_versions WHERE kind = ? AND sequence = ?", (kind, sequence)
-    )
+    sql = "SELECT document FROM stance_versions WHERE kind = ? AND sequence = ?"
+    ((text,),) = connection.execute(sql, (RATES, sequence))
     connection.close()
     data = path.read_bytes()
     assert data.count(text.encode()) == 1
@@ -257,9 +235,9 @@ def flip_raw(path: Path, place: int, bit: int) -> None:
 @pytest.mark.parametrize("bit", [1, 128])
 def test_a_flipped_bit_in_a_text_on_the_disk_is_named(path: Path, bit: int) -> None:
     for sequence in (1, 4, 6):
-        place = place_of_text(path, RATES, sequence) + 500
+        place = place_of_text(path, sequence) + 500
         flip_raw(path, place, bit)
-        broken = asyncio.run(verified(path))
+        broken = verified(path)
         flip_raw(path, place, bit)
 
         assert isinstance(broken, BrokenRecord)
@@ -279,7 +257,7 @@ def test_a_flipped_bit_anywhere_in_the_tables_is_noticed(path: Path) -> None:
         bit = 1 << chance.randrange(8)
         flip_raw(path, place, bit)
         try:
-            found = asyncio.run(verified(path))
+            found = verified(path)
         except DatabaseUnavailable:
             found = BrokenRecord(None, None, "cannot be read at all")
         same = readable(path) == original
@@ -287,7 +265,7 @@ def test_a_flipped_bit_anywhere_in_the_tables_is_noticed(path: Path) -> None:
         assert same or isinstance(found, BrokenRecord), place
         noticed += isinstance(found, BrokenRecord)
     assert noticed > 50
-    assert asyncio.run(verified(path)) == WHOLE
+    assert verified(path) == WHOLE
 
 
 def data_pages(path: Path) -> list[int]:
@@ -305,66 +283,48 @@ def data_pages(path: Path) -> list[int]:
 def readable(path: Path) -> object:
     """All that readers are ever given, or None."""
 
-    async def read() -> object:
-        database = SQLiteDatabase(path)
+    async def read(database: Database) -> object:
         ledger = Ledger(database, HandClock())
-        try:
-            return [
-                (
-                    await ledger.newest_versions(kind, 100),
-                    await ledger.digests(kind, "versions", 0, 100),
-                    await ledger.events(kind),
-                    await ledger.digests(kind, "events", 0, 100),
-                )
-                for kind in (FUNDING, RATES)
-            ]
-        except DatabaseUnavailable:
-            return None
-        finally:
-            await database.close()
+        return [
+            (
+                await ledger.newest_versions(kind, 100),
+                await ledger.digests(kind, "versions", 0, 100),
+                await ledger.events(kind),
+                await ledger.digests(kind, "events", 0, 100),
+            )
+            for kind in (FUNDING, RATES)
+        ]
 
-    return asyncio.run(read())
-
-
-def test_an_event_that_was_taken_out_is_missed_as_an_event(path: Path) -> None:
-    with unguarded(path) as connection:
-        connection.execute("DELETE FROM stance_events WHERE position = 2")
-
-    broken = asyncio.run(verified(path))
-
-    assert broken == BrokenRecord(FUNDING, 2, "a record before it is missing", "event")
-
-
-async def verified_against(path: Path, **recorded: ChainEnd) -> BrokenRecord | None:
-    database = SQLiteDatabase(path)
-    marks = {name.replace("_", "-"): mark for name, mark in recorded.items()}
     try:
-        return await verify_published(Ledger(database, HandClock()), Stances(0, (), {}, marks))
-    finally:
-        await database.close()
+        return on(path, read)
+    except DatabaseUnavailable:
+        return None
+
+
+def verified_against(path: Path, **recorded: ChainEnd) -> BrokenRecord | None:
+    marks = {name.replace("_", "-"): mark for name, mark in recorded.items()}
+    published = Stances(0, (), {}, marks)
+    return on(path, lambda database: verify_published(Ledger(database, HandClock()), published))
 
 
 def ends(path: Path, kind: str) -> list[ChainEnd]:
     """Every end that the chains of a kind can have had, the versions and the last event."""
 
-    async def read() -> list[ChainEnd]:
-        database = SQLiteDatabase(path)
+    async def read(database: Database) -> list[ChainEnd]:
         ledger = Ledger(database, HandClock())
         last = (await ledger.events(kind))[-1]
-        marks = [
-            ChainEnd(each.sequence, each.digest, last.sequence, last.event_digest)
-            for each in await ledger.digests(kind, "versions", 0, 100)
+        return [
+            ChainEnd(row.sequence, row.digest, last.sequence, last.event_digest)
+            for row in await ledger.digests(kind, "versions", 0, 100)
         ]
-        await database.close()
-        return marks
 
-    return asyncio.run(read())
+    return on(path, read)
 
 
 def test_a_record_that_holds_what_was_published_is_the_one(path: Path) -> None:
     for mark in ends(path, RATES):
-        assert asyncio.run(verified_against(path, rates_desk=mark)) is None
-    assert asyncio.run(verified_against(path)) is None
+        assert verified_against(path, rates_desk=mark) is None
+    assert verified_against(path) is None
 
 
 @pytest.mark.parametrize(
@@ -381,33 +341,26 @@ def test_a_record_that_lacks_what_was_published_is_another(
     path: Path, change: dict[str, Any], record: RecordName, sequence: int
 ) -> None:
     mark = replace(ends(path, RATES)[-1], **change)
-    broken = asyncio.run(verified_against(path, rates_desk=mark))
+    broken = verified_against(path, rates_desk=mark)
 
     what = f"it is not the {record} that was published"
     assert broken == BrokenRecord(RATES, sequence, what, record)
 
 
 @pytest.mark.thorough
-def test_a_longer_record_needs_no_more_memory(
-    empty_database: Database, runner: asyncio.Runner
-) -> None:
-    runner.run(make_history(empty_database))
+async def test_a_longer_record_needs_no_more_memory(empty_database: Database) -> None:
+    await make_history(empty_database)
     ledger = Ledger(empty_database, HandClock())
 
-    async def grow(first: int, last: int) -> None:
-        for number in range(first, last):
+    async def peak_with(*numbers: int) -> int:
+        for number in numbers:
             await ledger.append(proposal(number))
-
-    def peak() -> int:
         tracemalloc.start()
         try:
-            assert isinstance(runner.run(verify(empty_database, page=20)), IntactRecord)
+            assert isinstance(await verify(empty_database, page=20), IntactRecord)
             return tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
 
-    runner.run(grow(0, 60))
-    short = peak()
-    runner.run(grow(60, 600))
-
-    assert peak() < 1.5 * short
+    short = await peak_with(*range(60))
+    assert await peak_with(*range(60, 600)) < 1.5 * short

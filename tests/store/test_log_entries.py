@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import pytest
 
@@ -16,6 +16,7 @@ from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
 from barograph.stances.log_entries import LogEntries, count_logged
 from support.backends import Backend
 from support.clock import HandClock
+from support.databases import DatabaseDouble
 from support.history import RATES, proposal, salts
 from support.service import BASE_URL
 from support.stances import make_history
@@ -23,25 +24,23 @@ from support.stances import make_history
 pytestmark = pytest.mark.both_engines
 
 ETF = "btc-etf-stance"
+T = TypeVar("T")
 
 
 class Killed(BaseException):
     """The process ends here."""
 
 
-class KilledAt:
+class KilledAt(DatabaseDouble):
     """A database that ends its process at a write: before it, or right after its commit."""
 
     def __init__(self, database: Database, *, is_committed: bool) -> None:
-        self._database = database
+        super().__init__(database)
         self._is_committed = is_committed
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._database, name)
-
-    async def write(self, work: Work[Any]) -> None:
+    async def write(self, work: Work[T]) -> T:
         if self._is_committed:
-            await self._database.write(work)
+            await super().write(work)
         raise Killed
 
 
@@ -58,6 +57,10 @@ class Stores(NamedTuple):
     service: Database
     ledger: Ledger
 
+    async def upgrade(self) -> None:
+        service = self.service
+        await upgrade(service, packaged_migrations(SERVICE, service.engine), HandClock())
+
     async def record(self, *numbers: int, kind: str = RATES) -> list[Version]:
         return [(await self.ledger.append(proposal(each, kind))).version for each in numbers]
 
@@ -65,10 +68,9 @@ class Stores(NamedTuple):
         head = version.history_digest
         await self.ledger.withdraw(version.kind, why="why", by="ann", expected_head=head)
 
-    async def append(self, service: Any = None) -> None:
+    async def append(self, service: Database | None = None) -> None:
         """What a new leader does."""
-        clock = HandClock()
-        entries = LogEntries(service or self.service, self.ledger, BASE_URL, clock)
+        entries = LogEntries(service or self.service, self.ledger, BASE_URL, HandClock())
         lease: Any = NoLease()
         await entries.append(lease)
 
@@ -77,8 +79,8 @@ class Stores(NamedTuple):
         return [json.loads(body) for (body,) in rows]
 
     async def logged(self) -> list[tuple[str, str, int]]:
-        names = "type", "kind", "sequence"
-        return [tuple(each[name] for name in names) for each in await self.events()]
+        events = await self.events()
+        return [(event["type"], event["kind"], event["sequence"]) for event in events]
 
 
 @pytest.fixture
@@ -93,56 +95,42 @@ def stores(new_store: Callable[[], Backend], runner: asyncio.Runner) -> Iterator
     runner.run(history.close())
 
 
-async def upgrade_service(service: Database) -> None:
-    await upgrade(service, packaged_migrations(SERVICE, service.engine), HandClock())
-
-
 @pytest.mark.outcome(
     "The collector is killed between recording a version and logging it",
     "The version's proof says `pending`. The next leader appends its entry once.",
 )
 @pytest.mark.parametrize("is_committed", [False, True])
-def test_entry_is_appended_once_after_a_crash_between_the_two_commits(
-    stores: Stores, runner: asyncio.Runner, is_committed: bool
-) -> None:
-    async def work() -> None:
-        await upgrade_service(stores.service)
-        first, second = await stores.record(0, 1)
-        await stores.withdraw(second)
-        killed = KilledAt(stores.service, is_committed=is_committed)
-        with pytest.raises(Killed):
-            await stores.append(killed)
-        assert await count_logged(stores.service, RATES) == 2 * is_committed
-        for _ in range(2):
-            await stores.append()
-        await stores.record(2)
+async def test_entry_is_appended_once_after_a_crash(stores: Stores, is_committed: bool) -> None:
+    await stores.upgrade()
+    first, second = await stores.record(0, 1)
+    await stores.withdraw(second)
+    killed = KilledAt(stores.service, is_committed=is_committed)
+    with pytest.raises(Killed):
+        await stores.append(killed)
+    assert await count_logged(stores.service, RATES) == 2 * is_committed
+    for _ in range(2):
         await stores.append()
+    await stores.record(2)
+    await stores.append()
 
-        assert sorted(await stores.logged()) == [
-            ("stance.recorded", RATES, 1),
-            ("stance.recorded", RATES, 2),
-            ("stance.recorded", RATES, 3),
-            ("stance.withdrawn", RATES, 1),
-        ]
-        events = await stores.events()
-        assert events[0]["history_digest"] == first.history_digest
-        assert [each["id"] for each in events] == [1, 2, 3, 4]
-
-    runner.run(work())
+    assert sorted(await stores.logged()) == [
+        ("stance.recorded", RATES, 1),
+        ("stance.recorded", RATES, 2),
+        ("stance.recorded", RATES, 3),
+        ("stance.withdrawn", RATES, 1),
+    ]
+    events = await stores.events()
+    assert events[0]["history_digest"] == first.history_digest
+    assert [each["id"] for each in events] == [1, 2, 3, 4]
 
 
-def test_versions_stay_in_their_order_even_if_the_clock_was_set_back(
-    stores: Stores, runner: asyncio.Runner
-) -> None:
-    async def work() -> None:
-        await upgrade_service(stores.service)
-        await stores.record(5, 1, 2)
-        await stores.record(3, kind=ETF)
-        await stores.append()
-        rates = [sequence for _, kind, sequence in await stores.logged() if kind == RATES]
-        assert rates == [1, 2, 3]
-
-    runner.run(work())
+async def test_versions_stay_in_their_order_even_if_the_clock_was_set_back(stores: Stores) -> None:
+    await stores.upgrade()
+    await stores.record(5, 1, 2)
+    await stores.record(3, kind=ETF)
+    await stores.append()
+    rates = [sequence for _, kind, sequence in await stores.logged() if kind == RATES]
+    assert rates == [1, 2, 3]
 
 
 @pytest.mark.outcome(
@@ -150,44 +138,37 @@ def test_versions_stay_in_their_order_even_if_the_clock_was_set_back(
     "The log of events gets every version and withdrawal that has no entry, then the last "
     "signed heads of the six other logs.",
 )
-def test_upgrade_appends_what_has_no_entry_and_then_the_heads_of_the_old_logs(
-    stores: Stores, runner: asyncio.Runner
-) -> None:
-    async def work() -> None:
-        versions = await stores.record(0, 1, 2)
-        await stores.withdraw(versions[-1])
-        digests = [each.history_digest for each in versions]
-        root = tree_root(digests[:2]).hex()
-        keys = '{"name":"ab12","events":"cd34"}'
-        heads = [(RATES, "versions", 2, root), ("events", "events", 1, "0" * 64)]
-        cosigned = [
-            f"barograph.example/history-{each}" for each in ("ab12/rates-desk", "cd34/events")
-        ]
+async def test_upgrade_appends_what_has_no_entry_and_the_old_heads(stores: Stores) -> None:
+    versions = await stores.record(0, 1, 2)
+    await stores.withdraw(versions[-1])
+    digests = [each.history_digest for each in versions]
+    root = tree_root(digests[:2]).hex()
+    keys = '{"name":"ab12","events":"cd34"}'
+    heads = [(RATES, "versions", 2, root), ("events", "events", 1, "0" * 64)]
+    cosigned = [f"barograph.example/history-{each}" for each in ("ab12/rates-desk", "cd34/events")]
 
-        async def leave(tx: Transaction) -> None:
-            insert = "INSERT INTO signed_heads (kind, log, size, root) VALUES ($1, $2, $3, $4)"
-            await tx.execute_many(insert, heads)
-            await tx.execute("INSERT INTO history_origin (id, keys) VALUES (1, $1)", keys)
-            publish = "INSERT INTO cosigned_checkpoints VALUES ($1, 1, '', '')"
-            await tx.execute_many(publish, [(origin,) for origin in cosigned])
+    async def leave(tx: Transaction) -> None:
+        insert = "INSERT INTO signed_heads (kind, log, size, root) VALUES ($1, $2, $3, $4)"
+        await tx.execute_many(insert, heads)
+        await tx.execute("INSERT INTO history_origin (id, keys) VALUES (1, $1)", keys)
+        publish = "INSERT INTO cosigned_checkpoints VALUES ($1, 1, '', '')"
+        await tx.execute_many(publish, [(origin,) for origin in cosigned])
 
-        await stores.service.write(leave)
-        await upgrade_service(stores.service)
-        for _ in range(2):
-            await stores.append()
+    await stores.service.write(leave)
+    await stores.upgrade()
+    for _ in range(2):
+        await stores.append()
 
-        *entries, merged = await stores.events()
-        assert [each["type"] for each in entries].count("stance.recorded") == 3
-        assert [each["type"] for each in entries].count("stance.withdrawn") == 1
-        old = Checkpoint("barograph.example/history-ab12/rates-desk", 2, bytes.fromhex(root))
-        assert merged["type"] == "history.merged"
-        assert merged["logs"] == [{"kind": RATES, "origin": old.origin, "size": 2, "root": root}]
-        ((stored,),) = await stores.service.fetch("SELECT keys FROM history_origin")
-        assert json.loads(stored)["name"] == "cd34"
-        rows = await stores.service.fetch("SELECT origin FROM cosigned_checkpoints")
-        assert rows == [(cosigned[1],)]
-        # Anyone can recompute the old root from the list of the kind, which stays.
-        listed = await stores.ledger.digests(RATES, "versions", 0, old.size)
-        assert tree_root([row.digest for row in listed]) == old.root
-
-    runner.run(work())
+    *entries, merged = await stores.events()
+    assert [each["type"] for each in entries].count("stance.recorded") == 3
+    assert [each["type"] for each in entries].count("stance.withdrawn") == 1
+    old = Checkpoint("barograph.example/history-ab12/rates-desk", 2, bytes.fromhex(root))
+    assert merged["type"] == "history.merged"
+    assert merged["logs"] == [{"kind": RATES, "origin": old.origin, "size": 2, "root": root}]
+    ((stored,),) = await stores.service.fetch("SELECT keys FROM history_origin")
+    assert json.loads(stored)["name"] == "cd34"
+    rows = await stores.service.fetch("SELECT origin FROM cosigned_checkpoints")
+    assert rows == [(cosigned[1],)]
+    # Anyone can recompute the old root from the list of the kind, which stays.
+    listed = await stores.ledger.digests(RATES, "versions", 0, old.size)
+    assert tree_root([row.digest for row in listed]) == old.root

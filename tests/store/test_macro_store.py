@@ -1,8 +1,6 @@
 """Daily figures: each value once, every revision kept, nothing ever changed."""
 
 import asyncio
-import subprocess
-from collections.abc import Callable
 
 import pytest
 
@@ -10,10 +8,12 @@ from barograph.kit.database import ConstraintViolated, Database, Row
 from barograph.kit.timestamps import HOUR
 from barograph.macro.records import EFFR, SOFR, Figure, RecordedFigure
 from barograph.macro.store import as_known_at, latest_figures, record_figures
-from support.backends import on_engines
+from support.backends import StartPython, on_engines, run_together
 from support.clock import START
+from support.steps import Steps
 
 SOURCE = "a publisher"
+INTO = "INTO observations"
 MONDAY, TUESDAY, WEDNESDAY = "2026-11-02", "2026-11-03", "2026-11-04"
 
 
@@ -27,31 +27,20 @@ def seen(
     return RecordedFigure(series, day, revision, value, SOURCE, observed_at)
 
 
-class Figures:
+class Figures(Steps):
     """The verbs of the table, each in a transaction of its own."""
 
-    def __init__(self, database: Database, runner: asyncio.Runner) -> None:
-        self.database = database
-        self.runner = runner
-
     def record(self, *readings: Figure, at: int = START) -> list[RecordedFigure]:
-        return self.runner.run(self.database.write(lambda tx: record_figures(tx, readings, at)))
+        return self.write(lambda tx: record_figures(tx, readings, at))
 
     def latest(self, days: int = 100, series: str = SOFR) -> list[RecordedFigure]:
-        return self.runner.run(self.database.read(lambda tx: latest_figures(tx, series, days)))
+        return self.read(lambda tx: latest_figures(tx, series, days))
 
-    def known_at(self, at: int, series: str = SOFR) -> list[RecordedFigure]:
-        return self.runner.run(self.database.read(lambda tx: as_known_at(tx, series, at, 1_000)))
-
-    def run(self, sql: str) -> None:
-        self.runner.run(self.database.write(lambda tx: tx.execute(sql)))
+    def known_at(self, at: int) -> list[RecordedFigure]:
+        return self.read(lambda tx: as_known_at(tx, SOFR, at, 1_000))
 
     def rows(self) -> list[Row]:
-        return self.runner.run(
-            self.database.read(
-                lambda tx: tx.fetch("SELECT * FROM observations ORDER BY series, day, revision")
-            )
-        )
+        return self.fetch("SELECT * FROM observations ORDER BY series, day, revision")
 
 
 @pytest.fixture
@@ -59,22 +48,13 @@ def figures(database: Database, runner: asyncio.Runner) -> Figures:
     return Figures(database, runner)
 
 
-def test_what_is_new_is_kept_with_its_source_and_the_instant_it_was_read(figures: Figures) -> None:
-    added = figures.record(read(TUESDAY, 3.9), read(MONDAY, 0.0), read(MONDAY, 3.88, EFFR))
+def test_each_value_is_kept_with_when_it_was_first_read(figures: Figures) -> None:
+    readings = [read(TUESDAY, 3.9), read(MONDAY, 0.0), read(MONDAY, 3.88, EFFR)]
+    tuesday, monday = seen(TUESDAY, 1, 3.9), seen(MONDAY, 1, 0.0)
 
-    assert added == [
-        seen(TUESDAY, 1, 3.9),
-        seen(MONDAY, 1, 0.0),
-        seen(MONDAY, 1, 3.88, series=EFFR),
-    ]
-    assert figures.latest() == [seen(MONDAY, 1, 0.0), seen(TUESDAY, 1, 3.9)]
-
-
-def test_the_same_value_read_again_leaves_the_first_observation_as_it_was(figures: Figures) -> None:
-    figures.record(read(MONDAY, 3.9), read(TUESDAY, 3.91))
-
-    assert figures.record(read(MONDAY, 3.9), read(TUESDAY, 3.91), at=START + HOUR) == []
-    assert figures.latest() == [seen(MONDAY, 1, 3.9), seen(TUESDAY, 1, 3.91)]
+    assert figures.record(*readings) == [tuesday, monday, seen(MONDAY, 1, 3.88, series=EFFR)]
+    assert figures.record(*readings, at=START + HOUR) == []
+    assert figures.latest() == [monday, tuesday]
 
 
 def test_another_value_is_the_next_revision_also_when_it_is_an_old_one(figures: Figures) -> None:
@@ -108,9 +88,7 @@ def test_what_was_known_at_an_instant_is_without_what_came_later(figures: Figure
     ]
 
 
-def test_a_clock_set_back_does_not_make_a_revision_older_than_what_it_revises(
-    figures: Figures,
-) -> None:
+def test_revision_is_never_older_than_what_it_revises(figures: Figures) -> None:
     figures.record(read(MONDAY, 1.0))
     figures.record(read(MONDAY, 2.0), at=START - HOUR)
 
@@ -119,11 +97,9 @@ def test_a_clock_set_back_does_not_make_a_revision_older_than_what_it_revises(
 
 
 def test_a_batch_is_kept_whole_or_not_at_all(figures: Figures) -> None:
-    with pytest.raises(ConstraintViolated):
-        figures.record(read(MONDAY, 1.0), read(TUESDAY, float("nan")))
-    with pytest.raises(ConstraintViolated):
-        figures.record(read(MONDAY, 1.0), read(TUESDAY, float("inf")))
-
+    for broken in (float("nan"), float("inf")):
+        with pytest.raises(ConstraintViolated):
+            figures.record(read(MONDAY, 1.0), read(TUESDAY, broken))
     assert figures.rows() == []
 
 
@@ -134,39 +110,28 @@ def test_a_batch_is_kept_whole_or_not_at_all(figures: Figures) -> None:
         "UPDATE observations SET observed_at = 0 WHERE revision = 1",
         "DELETE FROM observations",
         "TRUNCATE observations",
-        "REPLACE INTO observations VALUES ('sofr', '2026-11-02', 1, 9, 's', 0)",
-        "INSERT OR REPLACE INTO observations VALUES ('sofr', '2026-11-02', 1, 9, 's', 0)",
-        (
-            "INSERT INTO observations VALUES ('sofr', '2026-11-02', 1, 9, 's', 0) ON CONFLICT "
-            "(series, day, revision) DO UPDATE SET value = 9"
-        ),
-        (
-            "REPLACE INTO observations (rowid, series, day, revision, value, source, observed_at) "
-            "VALUES (1, 'sofr', '2026-11-09', 1, 9, 's', 0)"
-        ),
-        "INSERT INTO observations VALUES ('sofr', '2026-11-02', 3, 9, 's', 0)",
-        "INSERT INTO observations VALUES ('sofr', '2026-11-02', NULL, 9, 's', 0)",
-        "INSERT INTO observations VALUES ('sofr', '2026-11-03', 0, 9, 's', 0)",
+        f"REPLACE {INTO} VALUES ('sofr', '2026-11-02', 1, 9, 's', 0)",
+        f"INSERT OR REPLACE {INTO} VALUES ('sofr', '2026-11-02', 1, 9, 's', 0)",
+        f"INSERT {INTO} VALUES ('sofr', '2026-11-02', 1, 9, 's', 0) ON CONFLICT "
+        "(series, day, revision) DO UPDATE SET value = 9",
+        f"REPLACE {INTO} (rowid, series, day, revision, value, source, observed_at) "
+        "VALUES (1, 'sofr', '2026-11-09', 1, 9, 's', 0)",
+        f"INSERT {INTO} VALUES ('sofr', '2026-11-02', 3, 9, 's', 0)",
+        f"INSERT {INTO} VALUES ('sofr', '2026-11-02', NULL, 9, 's', 0)",
+        f"INSERT {INTO} VALUES ('sofr', '2026-11-03', 0, 9, 's', 0)",
     ),
     indirect=["engine"],
 )
-def test_the_database_itself_refuses_whatever_is_not_the_next_revision(
-    figures: Figures, sql: str
-) -> None:
+def test_database_refuses_what_is_not_the_next_revision(figures: Figures, sql: str) -> None:
     figures.record(read(MONDAY, 3.9))
     before = figures.rows()
 
     with pytest.raises(ConstraintViolated):
-        figures.run(sql)
-
+        figures.execute(sql)
     assert figures.rows() == before
 
 
-@pytest.mark.thorough
-def test_two_processes_that_read_the_same_at_once_record_it_once(
-    figures: Figures, start_python: Callable[[str], "subprocess.Popen[str]"]
-) -> None:
-    text = f"""
+READER = f"""
 import asyncio, sys
 from barograph.macro.records import Figure
 from barograph.macro.store import record_figures
@@ -182,18 +147,13 @@ print("ready", flush=True)
 sys.stdin.readline()
 asyncio.run(main())
 """
-    processes = [start_python(text), start_python(text)]
-    for process in processes:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    added = [process.communicate(timeout=60)[0].split() for process in processes]
 
-    assert [process.returncode for process in processes] == [0, 0]
-    assert [int(one) + int(other) for one, other in zip(*added, strict=True)] == [1] * 28
-    assert [row[1:4] for row in figures.rows()] == [
-        (f"2026-10-{day:02d}", 1, 1.0) for day in range(1, 29)
-    ]
+
+@pytest.mark.thorough
+def test_two_processes_record_a_value_once(figures: Figures, start_python: StartPython) -> None:
+    printed = run_together(start_python(READER) for _ in range(2))
+
+    added = zip(*(text.split() for text in printed), strict=True)
+    assert [int(one) + int(other) for one, other in added] == [1] * 28
+    recorded = [(f"2026-10-{day:02d}", 1, 1.0) for day in range(1, 29)]
+    assert [row[1:4] for row in figures.rows()] == recorded

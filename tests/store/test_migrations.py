@@ -6,12 +6,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from barograph.errors import ConfigurationError
-from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction
+from barograph.history.ledger import HISTORY
+from barograph.kit.database import Database, DatabaseUnavailable, Transaction, Value
 from barograph.kit.migrations import (
     SERVICE,
     Migration,
@@ -19,7 +21,7 @@ from barograph.kit.migrations import (
     packaged_migrations,
     upgrade,
 )
-from support.backends import on_sqlite
+from support.backends import StartPython, on_sqlite
 from support.clock import START, HandClock
 
 FIRST = Migration(1, "first", "CREATE TABLE one (a BIGINT); CREATE INDEX one_a ON one (a);")
@@ -28,74 +30,49 @@ BROKEN = Migration(3, "broken", "CREATE TABLE three (c BIGINT); CREATE NONSENSE;
 PACKAGED = [step.name for step in packaged_migrations()]
 
 
-async def applied(tx: Transaction) -> list[Row]:
-    return await tx.fetch("SELECT number, name, applied_at FROM schema_migrations ORDER BY number")
+APPLIED = "SELECT number, name, applied_at FROM schema_migrations ORDER BY number"
 
 
-def has_table(database: Database, runner: asyncio.Runner, name: str) -> bool:
-    async def work(tx: Transaction) -> None:
-        await tx.fetch(f"SELECT * FROM {name}")
-
+async def has_table(database: Database, name: str) -> bool:
     try:
-        runner.run(database.read(work))
+        await database.fetch(f"SELECT * FROM {name}")
     except DatabaseUnavailable:
         return False
     return True
 
 
-def test_a_fresh_database_gets_every_migration_in_order(
-    empty_database: Database, runner: asyncio.Runner
-) -> None:
-    names = runner.run(upgrade(empty_database, [FIRST, SECOND], HandClock()))
-
-    assert names == ["first", "second"]
-    assert runner.run(empty_database.read(applied)) == [
-        (1, "first", START),
-        (2, "second", START),
-    ]
-    assert has_table(empty_database, runner, "one")
-    assert has_table(empty_database, runner, "two")
-
-
-def test_what_is_applied_already_is_not_applied_again(
-    empty_database: Database, runner: asyncio.Runner
-) -> None:
-    runner.run(upgrade(empty_database, [FIRST], HandClock()))
+async def test_each_migration_is_applied_once_in_order(empty_database: Database) -> None:
     later = HandClock(START + 1)
+    assert await upgrade(empty_database, [FIRST], HandClock()) == ["first"]
+    assert await missing_migrations(empty_database, [FIRST, SECOND]) == ["second"]
+    assert not await has_table(empty_database, "two")
+    for names in (["second"], []):
+        assert await upgrade(empty_database, [FIRST, SECOND], later) == names
 
-    assert runner.run(upgrade(empty_database, [FIRST], later)) == []
-    assert runner.run(upgrade(empty_database, [FIRST, SECOND], later)) == ["second"]
-    assert runner.run(upgrade(empty_database, [FIRST, SECOND], later)) == []
-    assert [row[2] for row in runner.run(empty_database.read(applied))] == [START, START + 1]
-
-
-def test_missing_migrations_are_named_without_being_applied(
-    empty_database: Database, runner: asyncio.Runner
-) -> None:
-    runner.run(upgrade(empty_database, [FIRST], HandClock()))
-
-    assert runner.run(missing_migrations(empty_database, [FIRST, SECOND])) == ["second"]
-    assert not has_table(empty_database, runner, "two")
+    rows = await empty_database.fetch(APPLIED)
+    assert rows == [(1, "first", START), (2, "second", START + 1)]
+    assert await has_table(empty_database, "one")
+    assert await has_table(empty_database, "two")
 
 
 def test_the_packaged_migrations_are_numbered_from_one_without_a_gap() -> None:
-    steps = packaged_migrations()
+    service, history = packaged_migrations(SERVICE), packaged_migrations(HISTORY)
 
-    assert [step.number for step in steps] == list(range(1, len(steps) + 1))
-    assert all(step.name and step.sql.strip() for step in steps)
+    for steps in (service, history):
+        assert [step.number for step in steps] == list(range(1, len(steps) + 1))
+        assert all(step.name and step.sql.strip() for step in steps)
+    assert not {step.name for step in service} & {step.name for step in history}
 
 
 @pytest.mark.both_engines
-def test_the_packaged_migrations_make_the_schema(
-    database: Database, runner: asyncio.Runner
-) -> None:
+async def test_the_packaged_migrations_make_the_schema(database: Database) -> None:
     for table in ("snapshots", "leases", "readings", "liquidations", "watched_spans"):
-        assert has_table(database, runner, table)
+        assert await has_table(database, table)
     steps = packaged_migrations(SERVICE, database.engine)
-    assert runner.run(missing_migrations(database, steps)) == []
+    assert await missing_migrations(database, steps) == []
 
 
-RECORDED_BEFORE_VENUES = {
+RECORDED_BEFORE_VENUES: dict[str, tuple[Value, ...]] = {
     "readings": ("hour", "BTCUSDT", START, 50_000.0, 0.01, 8.0, 5e9, None),
     "liquidations": (START, "BTCUSDT", "long", 0.5, 50_000.0),
     "watched_spans": (START, START + 1),
@@ -106,70 +83,59 @@ RECORDED_BEFORE_VENUES = {
 }
 
 
+async def execute(tx: Transaction, sql: str, values: tuple[Value, ...]) -> None:
+    await tx.execute(sql, *values)
+
+
 @on_sqlite
-def test_market_data_recorded_before_venues_is_kept_as_measured_at_bybit(
-    empty_database: Database, runner: asyncio.Runner
-) -> None:
+async def test_data_recorded_before_venues_is_of_bybit(empty_database: Database) -> None:
     steps = packaged_migrations()
-    runner.run(upgrade(empty_database, steps[:13], HandClock()))
+    await upgrade(empty_database, steps[:13], HandClock())
+    expected = {}
+    for table, row in RECORDED_BEFORE_VENUES.items():
+        places = ", ".join(f"${number + 1}" for number in range(len(row)))
+        sql = f"INSERT INTO {table} VALUES ({places})"
+        await empty_database.write(partial(execute, sql=sql, values=row))
+        coins = [None] if table == "readings" else []  # no open interest in coins
+        expected[table] = [("bybit", *row, *coins, "measured")]
+    await upgrade(empty_database, steps, HandClock())
 
-    async def record(tx: Transaction) -> None:
-        for table, row in RECORDED_BEFORE_VENUES.items():
-            places = ", ".join(f"${number + 1}" for number in range(len(row)))
-            await tx.execute(f"INSERT INTO {table} VALUES ({places})", *row)
-
-    async def recorded(tx: Transaction) -> dict[str, list[Row]]:
-        return {table: await tx.fetch(f"SELECT * FROM {table}") for table in RECORDED_BEFORE_VENUES}
-
-    runner.run(empty_database.write(record))
-    runner.run(upgrade(empty_database, steps, HandClock()))
-
-    expected = {
-        table: [("bybit", *row, "measured")] for table, row in RECORDED_BEFORE_VENUES.items()
-    }
-    (measured,) = expected["readings"]
-    expected["readings"] = [(*measured[:-1], None, "measured")]  # no open interest in coins
-    assert runner.run(empty_database.read(recorded)) == expected
+    for table, rows in expected.items():
+        assert await empty_database.fetch(f"SELECT * FROM {table}") == rows
 
 
-def test_an_edited_file_is_refused_with_a_remedy_and_nothing_is_applied(
-    empty_database: Database, runner: asyncio.Runner
-) -> None:
-    runner.run(upgrade(empty_database, [FIRST], HandClock()))
+async def test_edited_migration_is_refused_with_a_remedy(empty_database: Database) -> None:
+    await upgrade(empty_database, [FIRST], HandClock())
     edited = FIRST._replace(sql=FIRST.sql + " ")
 
     with pytest.raises(ConfigurationError, match=r"migration 1 \(first\) was edited .* restore"):
-        runner.run(upgrade(empty_database, [edited, SECOND], HandClock()))
+        await upgrade(empty_database, [edited, SECOND], HandClock())
 
-    assert not has_table(empty_database, runner, "two")
+    assert not await has_table(empty_database, "two")
 
 
 @pytest.mark.outcome(
     "A newer version created the database",
     "The service refuses to start and says what to do.",
 )
-def test_a_database_of_a_newer_version_is_refused_with_a_remedy(
-    empty_database: Database, runner: asyncio.Runner
-) -> None:
-    runner.run(upgrade(empty_database, [FIRST, SECOND], HandClock()))
+async def test_database_of_a_newer_version_is_refused(empty_database: Database) -> None:
+    await upgrade(empty_database, [FIRST, SECOND], HandClock())
 
     with pytest.raises(ConfigurationError, match=r"migration 2, .* run the newer barograph"):
-        runner.run(upgrade(empty_database, [FIRST], HandClock()))
+        await upgrade(empty_database, [FIRST], HandClock())
 
 
 @pytest.mark.both_engines
-def test_a_migration_that_fails_leaves_the_old_schema_whole(
-    empty_database: Database, runner: asyncio.Runner
-) -> None:
-    runner.run(upgrade(empty_database, [FIRST], HandClock()))
+async def test_a_migration_that_fails_leaves_the_old_schema_whole(empty_database: Database) -> None:
+    await upgrade(empty_database, [FIRST], HandClock())
 
     with pytest.raises(DatabaseUnavailable):
-        runner.run(upgrade(empty_database, [FIRST, SECOND, BROKEN], HandClock()))
+        await upgrade(empty_database, [FIRST, SECOND, BROKEN], HandClock())
 
-    assert [row[1] for row in runner.run(empty_database.read(applied))] == ["first"]
-    assert not has_table(empty_database, runner, "two")
-    assert not has_table(empty_database, runner, "three")
-    assert runner.run(upgrade(empty_database, [FIRST, SECOND], HandClock())) == ["second"]
+    assert [name for _, name, _ in await empty_database.fetch(APPLIED)] == ["first"]
+    assert not await has_table(empty_database, "two")
+    assert not await has_table(empty_database, "three")
+    assert await upgrade(empty_database, [FIRST, SECOND], HandClock()) == ["second"]
 
 
 DIES_IN_THE_MIDDLE = f"""
@@ -189,15 +155,15 @@ asyncio.run(upgrade(database, steps, clock))
 @pytest.mark.both_engines
 def test_a_process_that_dies_in_the_middle_leaves_the_old_schema_whole(
     empty_database: Database,
-    start_python: Callable[[str], "subprocess.Popen[str]"],
+    start_python: StartPython,
     assert_sound: Callable[[], None],
     runner: asyncio.Runner,
 ) -> None:
     assert start_python(DIES_IN_THE_MIDDLE).wait(60) == -signal.SIGKILL
 
-    assert not has_table(empty_database, runner, "one")
     assert_sound()
-    assert runner.run(upgrade(empty_database, [FIRST, SECOND], HandClock())) == ["first", "second"]
+    names = runner.run(upgrade(empty_database, [FIRST, SECOND], HandClock()))
+    assert names == ["first", "second"]
 
 
 def start_upgrade(folder: Path) -> "subprocess.Popen[str]":

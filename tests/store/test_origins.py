@@ -79,7 +79,7 @@ class Instance:
         await self.service.write(lambda tx: hold_signing(tx, START))
 
 
-Make = Callable[[int], Instance]
+Make = Callable[[int], Coroutine[Any, Any, Instance]]
 
 
 @pytest.fixture
@@ -87,22 +87,19 @@ def instance(new_store: Callable[[], Backend], runner: asyncio.Runner) -> Iterat
     """Makes an instance with this many events, which has signed."""
     opened: list[Database] = []
 
-    async def prepare(made: Instance, size: int) -> None:
-        steps = packaged_migrations(SERVICE, made.service.engine)
-        await upgrade(made.service, steps, HandClock())
-        await make_history(opened[-1])
+    async def make(size: int) -> Instance:
+        service, history = (new_store().open() for _ in range(2))
+        opened.extend((service, history))
+        await upgrade(service, packaged_migrations(SERVICE, service.engine), HandClock())
+        await make_history(history)
+        made = Instance(service, history)
         await made.grow(size)
         await made.sign()
-
-    def make(size: int) -> Instance:
-        opened.extend(new_store().open() for _ in range(2))
-        made = Instance(*opened[-2:])
-        runner.run(prepare(made, size))
         return made
 
     yield make
-    for each in opened:
-        runner.run(each.close())
+    for database in opened:
+        runner.run(database.close())
 
 
 def opened(note: str, key: Ed25519PrivateKey, name: str = NAME) -> Checkpoint:
@@ -115,103 +112,72 @@ def opened(note: str, key: Ed25519PrivateKey, name: str = NAME) -> Checkpoint:
     "A restored backup is not proven to hold everything that was signed",
     "The log continues under another name, and says up to where both are the same.",
 )
-def test_restored_log_that_is_not_proven_complete_starts_a_new_origin(
-    instance: Make, runner: asyncio.Runner, has_kept: bool
-) -> None:
-    lost, restored = instance(2), instance(2)
+async def test_log_not_proven_complete_starts_a_new_origin(instance: Make, has_kept: bool) -> None:
+    lost, restored = await instance(2), await instance(2)
 
-    async def work() -> None:
-        await lost.grow(4)
-        kept, old = await lost.sign(), await restored.sign()
-        await restored.restore()
-        with pytest.raises(SigningRefused, match="a restore from a backup was interrupted"):
-            await restored.sign()
-        keys, why = await resume_signing(restored.record, KEY, [kept] if has_kept else [])
-        expected = "it lacks 2 of the 4 entries" if has_kept else "no checkpoint was given"
-        assert why.startswith(expected)
-        await restored.grow(5, later=7)
-        name = f"barograph.example/history-{keys.name}/events"
-        assert opened(await restored.sign(), KEY, name).size == 5
-        (last,) = keys.retired[0].checkpoints
-        assert opened(last, KEY) == opened(old, KEY)
-        assert f"\nsuccessor {verifier_of(KEY, name).text}\n" in last
-        with pytest.raises(CheckpointRefused, match="of another log"):
-            await resume_signing(restored.record, KEY, [old])
-
-    runner.run(work())
-
-
-def test_log_with_other_entries_than_those_signed_starts_a_new_origin(
-    instance: Make, runner: asyncio.Runner
-) -> None:
-    lost, restored = instance(2), instance(2)
-
-    async def work() -> None:
-        await lost.grow(4)
-        kept = await lost.sign()
-        await restored.grow(5, later=7)
-        _, why = await resume_signing(restored.record, KEY, [kept])
-        assert why == "its first 4 entries are not the ones that were signed"
-
-    runner.run(work())
-
-
-def test_checkpoint_that_is_older_than_the_backup_proves_nothing(
-    instance: Make, runner: asyncio.Runner
-) -> None:
-    restored = instance(2)
-
-    async def work() -> None:
-        kept = await restored.sign()
-        await restored.grow(4)
+    await lost.grow(4)
+    kept, old = await lost.sign(), await restored.sign()
+    await restored.restore()
+    with pytest.raises(SigningRefused, match="a restore from a backup was interrupted"):
         await restored.sign()
-        _, why = await resume_signing(restored.record, KEY, [kept])
-        assert why == "4 entries were signed, so a checkpoint of 2 is not the newest"
-
-    runner.run(work())
-
-
-def test_log_whose_key_is_lost_continues_as_a_new_origin_with_another_key(
-    instance: Make, runner: asyncio.Runner
-) -> None:
-    made = instance(2)
-
-    async def work() -> None:
-        kept = await made.sign()
-        with pytest.raises(SigningRefused, match="doesn't have the current key"):
-            await made.sign(NEXT)
-        keys, why = await resume_signing(made.record, NEXT, [kept])
-        assert why == "its key was replaced or lost"
-        name = f"barograph.example/history-{keys.name}/events"
-        assert opened(await made.sign(NEXT), NEXT, name).size == 2
-        (last,) = keys.retired[0].checkpoints
-        with pytest.raises(CheckpointRefused):
-            opened(last, KEY)
-        assert keys.retired[0].public_key == verifier_of(KEY, NAME).public
-
-    runner.run(work())
+    keys, why = await resume_signing(restored.record, KEY, [kept] if has_kept else [])
+    expected = "it lacks 2 of the 4 entries" if has_kept else "no checkpoint was given"
+    assert why.startswith(expected)
+    await restored.grow(5, later=7)
+    name = f"barograph.example/history-{keys.name}/events"
+    assert opened(await restored.sign(), KEY, name).size == 5
+    (last,) = keys.retired[0].checkpoints
+    assert opened(last, KEY) == opened(old, KEY)
+    assert f"\nsuccessor {verifier_of(KEY, name).text}\n" in last
+    with pytest.raises(CheckpointRefused, match="of another log"):
+        await resume_signing(restored.record, KEY, [old])
 
 
-def test_restored_log_that_holds_everything_signed_keeps_its_name(
-    instance: Make, runner: asyncio.Runner
-) -> None:
-    restored = instance(3)
+async def test_log_with_other_entries_starts_a_new_origin(instance: Make) -> None:
+    lost, restored = await instance(2), await instance(2)
+    older = await restored.sign()
+    await lost.grow(4)
+    kept = await lost.sign()
+    await restored.grow(5, later=7)
+    _, why = await resume_signing(restored.record, KEY, [kept])
+    assert why == "its first 4 entries are not the ones that were signed"
 
-    async def work() -> None:
-        kept, running = await restored.sign(), restored.worker(KEY)
-        await restored.restore()
-        forged = kept.replace("\n3\n", "\n2\n")
-        for file, refusal in ((forged, "no key of this log"), ("{}", "is not the JSON of")):
-            with pytest.raises(CheckpointRefused, match=refusal):
-                await resume_signing(restored.record, KEY, [file])
-        document = {"checkpoint": kept}
-        earlier = {"checkpoints": [], "event_log": document}  # while there were several logs
-        files = [kept, json.dumps(document), json.dumps(earlier)]
-        keys, why = await resume_signing(restored.record, KEY, files)
-        assert (keys.name, keys.retired, why) == ("", (), "")
-        assert (await running.checkpoint()).note == kept
+    await lost.grow(5)
+    _, why = await resume_signing(lost.record, KEY, [older])
+    assert why == "4 entries were signed, so a checkpoint of 2 is not the newest"
 
-    runner.run(work())
+
+async def test_log_whose_key_is_lost_continues_as_a_new_origin(instance: Make) -> None:
+    made = await instance(2)
+
+    kept = await made.sign()
+    with pytest.raises(SigningRefused, match="doesn't have the current key"):
+        await made.sign(NEXT)
+    keys, why = await resume_signing(made.record, NEXT, [kept])
+    assert why == "its key was replaced or lost"
+    name = f"barograph.example/history-{keys.name}/events"
+    assert opened(await made.sign(NEXT), NEXT, name).size == 2
+    (last,) = keys.retired[0].checkpoints
+    with pytest.raises(CheckpointRefused):
+        opened(last, KEY)
+    assert keys.retired[0].public_key == verifier_of(KEY, NAME).public
+
+
+async def test_restored_log_that_holds_everything_signed_keeps_its_name(instance: Make) -> None:
+    restored = await instance(3)
+
+    kept, running = await restored.sign(), restored.worker(KEY)
+    await restored.restore()
+    forged = kept.replace("\n3\n", "\n2\n")
+    for file, refusal in ((forged, "no key of this log"), ("{}", "is not the JSON of")):
+        with pytest.raises(CheckpointRefused, match=refusal):
+            await resume_signing(restored.record, KEY, [file])
+    document = {"checkpoint": kept}
+    earlier = {"checkpoints": [], "event_log": document}  # while there were several logs
+    files = [kept, json.dumps(document), json.dumps(earlier)]
+    keys, why = await resume_signing(restored.record, KEY, files)
+    assert (keys.name, keys.retired, why) == ("", (), "")
+    assert (await running.checkpoint()).note == kept
 
 
 @pytest.mark.both_engines
@@ -219,54 +185,44 @@ def test_restored_log_that_holds_everything_signed_keeps_its_name(
     "The operator rotates the signing key while web processes run",
     "A process with only the old key stops signing. Old checkpoints still verify.",
 )
-def test_old_signatures_verify_after_a_rotation_and_the_old_key_signs_no_more(
-    instance: Make, runner: asyncio.Runner
-) -> None:
-    rotated = instance(2)
+async def test_old_signatures_verify_after_a_rotation(instance: Make) -> None:
+    rotated = await instance(2)
 
-    async def work() -> None:
-        old, behind = await rotated.sign(), rotated.worker(KEY)
-        await rotated.service.write(lambda tx: tx.execute("DELETE FROM history_origin"))
-        assert await rotated.sign() == old  # as after an upgrade
-        await rotate_key(rotated.record, KEY, NEXT)
-        await rotated.grow(3)
-        with pytest.raises(SigningRefused, match="doesn't have the current key"):
-            await behind.checkpoint()
-        following = rotated.worker(KEY, NEXT)
-        new = (await following.checkpoint()).note
-        assert opened(new, NEXT).size == 3
-        (last,) = following.keys.retired[0].checkpoints
-        assert opened(last, KEY) == opened(last, NEXT) == opened(old, KEY)
-        for key in (KEY, NEXT):
-            with pytest.raises(ConfigurationError, match="signed checkpoints before"):
-                await rotate_key(rotated.record, NEXT, key)
-        await rotated.restore()
-        assert (await resume_signing(rotated.record, NEXT, [old, new]))[1] == ""
-
-    runner.run(work())
+    old, behind = await rotated.sign(), rotated.worker(KEY)
+    await rotated.service.write(lambda tx: tx.execute("DELETE FROM history_origin"))
+    assert await rotated.sign() == old  # as after an upgrade
+    await rotate_key(rotated.record, KEY, NEXT)
+    await rotated.grow(3)
+    with pytest.raises(SigningRefused, match="doesn't have the current key"):
+        await behind.checkpoint()
+    following = rotated.worker(KEY, NEXT)
+    new = (await following.checkpoint()).note
+    assert opened(new, NEXT).size == 3
+    (last,) = following.keys.retired[0].checkpoints
+    assert opened(last, KEY) == opened(last, NEXT) == opened(old, KEY)
+    for key in (KEY, NEXT):
+        with pytest.raises(ConfigurationError, match="signed checkpoints before"):
+            await rotate_key(rotated.record, NEXT, key)
+    await rotated.restore()
+    assert (await resume_signing(rotated.record, NEXT, [old, new]))[1] == ""
 
 
 @pytest.mark.both_engines
-def test_new_origin_is_held_to_its_start_under_any_name(
-    instance: Make, runner: asyncio.Runner
-) -> None:
-    restored = instance(3)
+async def test_new_origin_is_held_to_its_start_under_any_name(instance: Make) -> None:
+    restored = await instance(3)
 
-    async def work() -> None:
-        history, service = restored.ledger.database, restored.service
-        await tamper(service, "DELETE FROM events WHERE id = 3")
-        await restored.restore()
-        await resume_signing(restored.record, KEY, [])
-        assert await history.fetch("SELECT name, size FROM event_heads") == [("", 2)]
+    history, service = restored.ledger.database, restored.service
+    await tamper(service, "DELETE FROM events WHERE id = 3")
+    await restored.restore()
+    await resume_signing(restored.record, KEY, [])
+    assert await history.fetch("SELECT name, size FROM event_heads") == [("", 2)]
+    await restored.sign()
+
+    keys = replace(await restored.record.log_keys(), name="")
+    await service.write(lambda tx: store_log_keys(tx, keys))
+    await tamper(service, "DELETE FROM events WHERE id = 2")
+    with pytest.raises(HistoryRewritten):
         await restored.sign()
-
-        keys = replace(await restored.record.log_keys(), name="")
-        await service.write(lambda tx: store_log_keys(tx, keys))
-        await tamper(service, "DELETE FROM events WHERE id = 2")
-        with pytest.raises(HistoryRewritten):
-            await restored.sign()
-
-    runner.run(work())
 
 
 async def new_origin(record: Record, _: Ed25519PrivateKey, new: Ed25519PrivateKey) -> LogKeys:
@@ -278,49 +234,39 @@ CHANGES = pytest.mark.parametrize("change", [rotate_key, new_origin])
 
 
 @CHANGES
-def test_last_checkpoints_are_signed_only_under_the_address_that_witnesses_know(
-    instance: Make, runner: asyncio.Runner, change: ChangeKey
+async def test_last_checkpoint_is_signed_under_its_address(
+    instance: Make, change: ChangeKey
 ) -> None:
-    made = instance(1)
+    made = await instance(1)
     publish = "INSERT INTO cosigned_checkpoints VALUES ($1, 1, '', '')"
 
-    async def work() -> None:
-        await made.service.write(lambda tx: tx.execute(publish, NAME))
-        elsewhere = made.record._replace(base_url="http://127.0.0.1:8000")
-        with pytest.raises(ConfigurationError, match="set BAROGRAPH_BASE_URL to the address"):
-            await change(elsewhere, KEY, NEXT)
-        assert len((await change(made.record, KEY, NEXT)).retired) == 1
-
-    runner.run(work())
+    await made.service.write(lambda tx: tx.execute(publish, NAME))
+    elsewhere = made.record._replace(base_url="http://127.0.0.1:8000")
+    with pytest.raises(ConfigurationError, match="set BAROGRAPH_BASE_URL to the address"):
+        await change(elsewhere, KEY, NEXT)
+    assert len((await change(made.record, KEY, NEXT)).retired) == 1
 
 
 @CHANGES
-def test_key_that_is_replaced_while_another_process_uses_it_signs_no_more(
-    instance: Make, runner: asyncio.Runner, change: ChangeKey
-) -> None:
-    changed = instance(2)
+async def test_key_that_is_replaced_in_use_signs_no_more(instance: Make, change: ChangeKey) -> None:
+    changed = await instance(2)
 
-    async def work() -> None:
-        during = changed.record_while(change(changed.record, KEY, NEXT))
-        worker = changed.worker(KEY, NEXT, record=during)
-        published = await worker.checkpoint()
-        assert published.verifier.public == worker.keys.public_key
-        assert published.checkpoint.origin == worker.origin
-        during = changed.record_while(new_origin(changed.record, NEXT, THIRD))
-        with pytest.raises(BarographError, match=r"current key|changed the signing key"):
-            await change(during, NEXT, Ed25519PrivateKey.generate())
-        assert (await changed.worker(THIRD).checkpoint()).checkpoint.size == 2
-
-    runner.run(work())
+    during = changed.record_while(change(changed.record, KEY, NEXT))
+    worker = changed.worker(KEY, NEXT, record=during)
+    published = await worker.checkpoint()
+    assert published.verifier.public == worker.keys.public_key
+    assert published.checkpoint.origin == worker.origin
+    during = changed.record_while(new_origin(changed.record, NEXT, THIRD))
+    with pytest.raises(BarographError, match=r"current key|changed the signing key"):
+        await change(during, NEXT, Ed25519PrivateKey.generate())
+    assert (await changed.worker(THIRD).checkpoint()).checkpoint.size == 2
 
 
 @pytest.mark.outcome(
     "The history is available again",
     "Every web worker signs checkpoints again within seconds.",
 )
-def test_signing_is_tried_again_seconds_after_the_history_failed(
-    instance: Make, runner: asyncio.Runner
-) -> None:
+async def test_signing_is_tried_again_seconds_after_the_history_failed(instance: Make) -> None:
     class Away(Meanwhile):
         rounds = 0
 
@@ -333,11 +279,11 @@ def test_signing_is_tried_again_seconds_after_the_history_failed(
             if self.rounds > 3:
                 raise asyncio.CancelledError
 
-    made = instance(2)
+    made = await instance(2)
     away = Away(made.ledger, None)
     worker = made.worker(KEY, record=made.record._replace(continuity=away))
-    runner.run(worker.probe())
+    await worker.probe()
     assert worker.last_signed is None
     with pytest.raises(asyncio.CancelledError):
-        runner.run(worker.retry(away.pause))
+        await worker.retry(away.pause)
     assert worker.last_signed == (2, START)

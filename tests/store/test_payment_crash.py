@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import subprocess
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import NamedTuple
 
 import pytest
 
-import support
 from barograph.entitlements.purchases import FeedGrants
 from barograph.entitlements.store import Entitlements
 from barograph.kit.database import Database
@@ -19,20 +17,19 @@ from barograph.payments.checkout import Cashier
 from barograph.payments.journal import Journal
 from barograph.payments.reconcile import Reconciler
 from barograph.payments.records import InvalidProof, PaymentRefused, PaymentUnfinished
-from support.clock import HandClock
+from support.backends import TESTS, StartPython
 from support.payment_victim import KEY, PATH, PERIOD_DAYS, POINTS, Ledger, proof_of
 from support.payments import show
+from support.steps import Steps
 
 pytestmark = pytest.mark.thorough
 
 VICTIM = f"""
 import sys
-sys.path.insert(0, {str(Path(support.__file__).parents[1])!r})
+sys.path.insert(0, {TESTS!r})
 from support.payment_victim import take_and_die
 take_and_die(database, Path(CHARGES), POINT)
 """
-
-Start = Callable[[str], "subprocess.Popen[str]"]
 
 
 class Left(NamedTuple):
@@ -66,12 +63,11 @@ EXPECTED: dict[str, tuple[Left, Left, Left]] = {
 }
 
 
-class Aftermath:
+class Aftermath(Steps):
     """What the victims left behind, seen and used by who comes after them."""
 
     def __init__(self, database: Database, charges: Path, runner: asyncio.Runner) -> None:
-        self.runner = runner
-        self.clock = HandClock()
+        super().__init__(database, runner)
         self.ledger = Ledger(charges, self.clock)
         self.journal = Journal(database, self.clock)
         self.entitlements = Entitlements(database, self.clock)
@@ -81,42 +77,42 @@ class Aftermath:
     def left(self) -> dict[str, Left]:
         charges = Counter(self.ledger.charges())
         periods: Counter[str] = Counter()
-        for each in self.runner.run(self.entitlements.find()):
-            periods[each.holder] += (each.ends_at - each.starts_at) // (PERIOD_DAYS * DAY)
-        found = {}
+        for granted in self.run(self.entitlements.find()):
+            periods[granted.holder] += (granted.ends_at - granted.starts_at) // (PERIOD_DAYS * DAY)
+        left = {}
         for point in POINTS:
             proof = proof_of(point)
-            payment = self.runner.run(self.journal.find(proof.key))
+            payment = self.run(self.journal.find(proof.key))
             state = None if payment is None else payment.state
-            found[point] = Left(state, charges[proof.nonce], periods[proof.payer])
-        return found
+            left[point] = Left(state, charges[proof.nonce], periods[proof.payer])
+        return left
 
     def come_again(self) -> dict[str, str]:
         """Every payer with the same proof; what each is told."""
+
+        async def produce() -> bytes:
+            return b"{}"
+
         told = {}
         for point in POINTS:
+            of = proof_of(point)
             try:
-                of = proof_of(point)
-                self.runner.run(show(self.cashier, of, PATH, self.produce, self.grant, key=KEY))
+                self.run(show(self.cashier, of, PATH, produce, self.grant, key=KEY))
+                told[point] = "body"
             except (PaymentUnfinished, InvalidProof, PaymentRefused) as error:
                 told[point] = type(error).__name__
-            else:
-                told[point] = "body"
         return told
-
-    async def produce(self) -> bytes:
-        return b"{}"
 
     def reconcile(self) -> None:
         self.clock.pass_seconds(180)
         reconciler = Reconciler(self.journal, self.ledger, self.clock, lambda _: self.grant)
         for _ in range(2):
-            self.runner.run(reconciler.once())
+            self.run(reconciler.once())
 
 
 @pytest.fixture
 def aftermath(
-    database: Database, tmp_path: Path, runner: asyncio.Runner, start_python: Start
+    database: Database, tmp_path: Path, runner: asyncio.Runner, start_python: StartPython
 ) -> Aftermath:
     charges = tmp_path / "charges"
     victims = [
@@ -131,26 +127,22 @@ def aftermath(
 def test_killed_process_charges_and_grants_once_or_not_at_all(
     aftermath: Aftermath, assert_sound: Callable[[], None]
 ) -> None:
-    assert aftermath.left() == {point: each[0] for point, each in EXPECTED.items()}
+    crashed, again, reconciled = (
+        {point: left[time] for point, left in EXPECTED.items()} for time in range(3)
+    )
+    body = dict.fromkeys(("before", "looked up", "limited", "verified"), "body")
+    body |= dict.fromkeys(("settled", "delivered"), "body")
 
+    assert aftermath.left() == crashed
     told = aftermath.come_again()
-    assert aftermath.left() == {point: each[1] for point, each in EXPECTED.items()}
-    assert {point for point in POINTS if told[point] == "body"} == {
-        *("before", "looked up", "limited", "verified"),
-        *("settled", "delivered"),
-    }
-    assert {told[point] for point in POINTS[4:11]} == {"PaymentUnfinished"}
-
+    assert told == dict.fromkeys(POINTS[4:11], "PaymentUnfinished") | body
+    assert aftermath.left() == again
     aftermath.reconcile()
-    assert aftermath.left() == {point: each[2] for point, each in EXPECTED.items()}
+    assert aftermath.left() == reconciled
 
-    told = aftermath.come_again()
-    assert {point for point in POINTS if told[point] == "body"} == {
-        *("before", "looked up", "limited", "verified"),
-        *("settled", "delivered"),
-        *("charged", "answered", "granted"),
-    }
-    assert told["settling"] == told["asked"] == "PaymentRefused"
-    assert told["claimed"] == told["produced"] == "InvalidProof"
-    assert aftermath.left() == {point: each[2] for point, each in EXPECTED.items()}
+    body |= dict.fromkeys(("charged", "answered", "granted"), "body")
+    refused = dict.fromkeys(("settling", "asked"), "PaymentRefused")
+    released = dict.fromkeys(("claimed", "produced"), "InvalidProof")
+    assert aftermath.come_again() == body | refused | released
+    assert aftermath.left() == reconciled
     assert_sound()

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from barograph.entitlements.store import FEED as FEED_TIER
-from barograph.entitlements.store import Entitlements, Holder
+from barograph.entitlements.purchases import FeedGrants
+from barograph.entitlements.store import Entitlements
 from barograph.kit.database import POSTGRESQL, SQLITE, ConstraintViolated, Database, Transaction
 from barograph.kit.migrations import packaged_migrations, upgrade
-from barograph.kit.timestamps import DAY
 from barograph.payments.journal import (
     AlreadyClaimed,
     Journal,
@@ -31,49 +30,33 @@ from barograph.payments.records import (
 )
 from support.backends import on_engines, on_sqlite
 from support.clock import START, HandClock
-from support.payments import FEED, PAYER, SIGNATURE, STANCE, proof
+from support.payments import FEED, PAYER, SIGNATURE, STANCE, TRANSACTION, bring, proof
+from support.steps import Steps
 
 DOOR = "/api/x402/rates-desk"
-TRANSACTION = "0x" + "ab" * 32
+
 ORDER = Order()
 
 
-class Desk:
+class Desk(Steps):
     """The verbs of the journal, each run to its end."""
 
     def __init__(self, database: Database, runner: asyncio.Runner) -> None:
-        self.database = database
-        self.runner = runner
-        self.clock = HandClock()
+        super().__init__(database, runner)
         self.journal = Journal(database, self.clock)
-
-    def run(self, work: Coroutine[Any, Any, Payment]) -> Payment:
-        return self.runner.run(work)
 
     def claim(self, of: Proof | None = None, door: str = DOOR, order: Order = ORDER) -> Payment:
         return self.run(self.journal.claim(of or proof(), door, order))
 
+    def get(self, payment: Payment) -> Payment:
+        return self.run(self.journal.get(payment.id))
+
     def trail(self, payment: Payment) -> list[TrailStep]:
-        return self.runner.run(self.journal.trail(payment.id))
+        return self.run(self.journal.trail(payment.id))
 
     def bring(self, payment: Payment, state: State) -> Payment:
         """Through the steps that lead from a claim to a state."""
-        journal, own = self.journal, payment.id
-        if state == "claimed":
-            return payment
-        if state == "released":
-            return self.run(journal.release(own, "why"))
-        payment = self.run(journal.mark_settling(own))
-        if state == "settling":
-            return payment
-        if state == "settled":
-            return self.run(journal.mark_settled(own, TRANSACTION))
-        if state == "failed":
-            return self.run(journal.mark_failed(own, "why"))
-        return self.run(journal.mark_unknown(own, "why"))
-
-    def sql(self, text: str) -> None:
-        self.runner.run(self.database.write(lambda tx: tx.execute(text)))
+        return self.run(bring(self.journal, payment, state))
 
 
 @pytest.fixture
@@ -82,16 +65,12 @@ def desk(database: Database, runner: asyncio.Runner) -> Desk:
 
 
 def test_a_claim_is_kept_with_everything_but_the_signature(desk: Desk) -> None:
-    assert desk.runner.run(desk.journal.find(proof().key)) is None
+    assert desk.run(desk.journal.find(proof().key)) is None
     claimed = desk.claim()
 
     assert re.fullmatch(r"pay_[a-z2-7]{16}", claimed.id)
     assert claimed == Payment(
-        claimed.id,
-        STANCE.network,
-        STANCE.asset,
-        PAYER,
-        proof().nonce,
+        *(claimed.id, STANCE.network, STANCE.asset, PAYER, proof().nonce),
         path=DOOR,
         pay_to=STANCE.pay_to,
         amount="250000",
@@ -105,8 +84,7 @@ def test_a_claim_is_kept_with_everything_but_the_signature(desk: Desk) -> None:
         released_at=None,
         signature_digest=signature_digest(proof()),
     )
-    assert desk.runner.run(desk.journal.find(proof().key)) == claimed
-    assert desk.runner.run(desk.journal.get(claimed.id)) == claimed
+    assert desk.run(desk.journal.find(proof().key)) == desk.get(claimed) == claimed
     assert SIGNATURE[2:] not in str(claimed)
 
 
@@ -135,16 +113,15 @@ def test_each_step_is_made_only_from_its_own_states(desk: Desk, state: State, na
     before = desk.bring(desk.claim(), state)
     trail = desk.trail(before)
     desk.clock.pass_seconds(1)
+    step = STEPS[name](desk.journal, before.id)
     if state in ALLOWED[name]:
-        after = desk.run(STEPS[name](desk.journal, before.id))
-        assert len(desk.trail(after)) == len(trail) + 1
-        assert desk.trail(after)[-1].at == START + 1000
-        assert after == desk.runner.run(desk.journal.get(before.id)) != before
+        assert desk.run(step) == desk.get(before) != before
+        *earlier, last = desk.trail(before)
+        assert (earlier, last.at) == (trail, START + 1000)
     else:
         with pytest.raises(WrongTransition):
-            desk.run(STEPS[name](desk.journal, before.id))
-        assert desk.trail(before) == trail
-        assert desk.runner.run(desk.journal.get(before.id)) == before
+            desk.run(step)
+        assert (desk.get(before), desk.trail(before)) == (before, trail)
 
 
 @pytest.mark.parametrize("name", sorted(set(STEPS) - {"mark_delivered"}))
@@ -165,13 +142,9 @@ def test_an_authorization_is_one_payment_at_whichever_door(desk: Desk, state: St
         assert caught.value.payment == first
 
 
-@pytest.mark.parametrize(
-    "other",
-    [proof(2), proof(payer="0x" + "d5" * 20)],
-    ids=["nonce", "payer"],
-)
-def test_another_authorization_is_another_payment(desk: Desk, other: Proof) -> None:
-    assert desk.claim().id != desk.claim(other).id
+def test_another_authorization_is_another_payment(desk: Desk) -> None:
+    proofs = (proof(), proof(2), proof(payer="0x" + "d5" * 20))
+    assert len({desk.claim(each).id for each in proofs}) == 3
 
 
 def test_released_payment_can_be_claimed_at_another_endpoint(desk: Desk) -> None:
@@ -200,7 +173,7 @@ def test_a_wallet_has_one_open_purchase_of_feed(desk: Desk, state: State) -> Non
     first = desk.bring(desk.claim(proof(offer=FEED), FEED_DOOR), state)
     is_open = state in {"claimed", "settling", "unknown"}
     of = desk.journal.purchases(FEED.network, FEED.asset, PAYER, FEED_DOOR)
-    assert desk.runner.run(of) == Purchases(is_open, int(state == "settled"))
+    assert desk.run(of) == Purchases(is_open, int(state == "settled"))
     desk.claim(proof(2, offer=FEED, payer="0x" + "d5" * 20), FEED_DOOR)
     desk.claim(proof(3))
     order = Order(settled_before=int(state == "settled"))
@@ -214,7 +187,7 @@ def test_a_wallet_has_one_open_purchase_of_feed(desk: Desk, state: State) -> Non
             desk.claim(proof(5, offer=FEED), FEED_DOOR)
     else:
         desk.claim(proof(4, offer=FEED), FEED_DOOR, order)
-    assert desk.runner.run(desk.journal.get(first.id)) == first
+    assert desk.get(first) == first
 
 
 def test_purchase_that_ended_while_another_was_verified_is_not_bought_again(desk: Desk) -> None:
@@ -228,7 +201,7 @@ def test_only_a_second_purchase_of_feed_is_called_one(desk: Desk) -> None:
         SQLITE: "BEGIN SELECT RAISE(ABORT, 'no'); END",
         POSTGRESQL: "FOR EACH ROW EXECUTE FUNCTION refuse('no')",
     }
-    desk.sql(f"CREATE TRIGGER no BEFORE INSERT ON payments {refuse[desk.database.engine]}")
+    desk.execute(f"CREATE TRIGGER no BEFORE INSERT ON payments {refuse[desk.database.engine]}")
     with pytest.raises(ConstraintViolated):
         desk.claim()
 
@@ -250,16 +223,16 @@ def test_one_key_is_one_payment_of_a_wallet_at_a_door(desk: Desk, state: State) 
 
 
 @on_sqlite
-def test_upgrade_keeps_purchases_that_were_open_side_by_side(
-    empty_database: Database, runner: asyncio.Runner
-) -> None:
+def test_upgrade_keeps_open_purchases(empty_database: Database, runner: asyncio.Runner) -> None:
     steps = packaged_migrations()
     place = [step.name for step in steps].index("payment_keys")
     runner.run(upgrade(empty_database, steps[:place], HandClock()))
     old = Desk(empty_database, runner)
     row = "'n', 'a', 'p', {0}, '/api/x402/feed', 't', '1', 0, {1!r}, {0}, 0, NULL, NULL, NULL, 0"
     for number, state in enumerate(["unknown", "settling", "claimed", "settled", "unknown"]):
-        old.sql(f"INSERT INTO payments VALUES ('pay_{number}', {row.format(number, state)}, 's')")
+        old.execute(
+            f"INSERT INTO payments VALUES ('pay_{number}', {row.format(number, state)}, 's')"
+        )
     runner.run(upgrade(empty_database, steps, HandClock()))
     assert runner.run(old.journal.purchases("n", "a", "p", FEED_DOOR)) == Purchases(True, 1)
     for number in (0, 1, 4):
@@ -286,23 +259,12 @@ def test_stale_claim_cannot_change_a_newer_claim(desk: Desk) -> None:
 
 
 @pytest.mark.both_engines
-def test_a_body_goes_out_once(desk: Desk) -> None:
-    settled = desk.bring(desk.claim(), "settled")
-    desk.clock.pass_seconds(1)
-    assert desk.run(desk.journal.mark_delivered(settled.id)).released_at == START + 1000
-    with pytest.raises(WrongTransition):
-        desk.run(desk.journal.mark_delivered(settled.id))
-    assert [each.step for each in desk.trail(settled)] == [
-        "claimed",
-        "settling",
-        "settled",
-        "delivered",
-    ]
-
-
-def test_a_body_that_did_not_go_out_after_all_goes_out_later(desk: Desk) -> None:
+def test_a_body_goes_out_once_unless_it_did_not_go_out_after_all(desk: Desk) -> None:
     settled = desk.bring(desk.claim(), "settled")
     sent = desk.run(desk.journal.mark_delivered(settled.id))
+    assert sent.released_at == START
+    with pytest.raises(WrongTransition):
+        desk.run(desk.journal.mark_delivered(settled.id))
     desk.clock.pass_seconds(1)
     assert desk.run(desk.journal.mark_undelivered(sent)) == settled
     with pytest.raises(WrongTransition):
@@ -312,93 +274,71 @@ def test_a_body_that_did_not_go_out_after_all_goes_out_later(desk: Desk) -> None
     later = desk.run(desk.journal.mark_delivered(settled.id))
     with pytest.raises(WrongTransition):
         desk.run(desk.journal.mark_undelivered(sent))
-    assert desk.runner.run(desk.journal.get(settled.id)) == later
-    assert desk.trail(settled)[-3:] == [
+    assert desk.get(settled) == later
+    assert desk.trail(settled) == [
+        TrailStep("claimed", START, DOOR),
+        TrailStep("settling", START, None),
+        TrailStep("settled", START, TRANSACTION),
         TrailStep("delivered", START, None),
         TrailStep("undelivered", START + 1000, None),
         TrailStep("delivered", START + 2000, None),
     ]
 
 
-def grant_feed(entitlements: Entitlements) -> Callable[..., Coroutine[Any, Any, str | None]]:
-    async def grant(tx: Transaction, payment: Payment) -> str | None:
-        granted = await entitlements.grant_period(
-            tx,
-            Holder("wallet", payment.payer),
-            FEED_TIER,
-            period_ms=30 * DAY,
-            source="x402",
-            by=payment.id,
-            why="x402",
-            now=START,
-        )
-        return granted.id
-
-    return grant
-
-
 def test_a_settlement_and_its_grant_are_one(desk: Desk) -> None:
     entitlements = Entitlements(desk.database, desk.clock)
+    grant = FeedGrants(entitlements, desk.clock, 30).grant
     settling = desk.bring(desk.claim(proof(offer=FEED)), "settling")
     given: list[Payment] = []
 
     async def broken(tx: Transaction, payment: Payment) -> str | None:
         given.append(payment)
-        await grant_feed(entitlements)(tx, payment)
+        await grant(tx, payment)
         raise RuntimeError("nobody foresaw this")
 
     with pytest.raises(RuntimeError):
         desk.run(desk.journal.mark_settled(settling.id, TRANSACTION, broken))
     assert given[0].transaction == TRANSACTION
-    assert desk.runner.run(desk.journal.get(settling.id)) == settling
-    assert desk.runner.run(entitlements.find()) == []
+    assert desk.get(settling) == settling
+    assert desk.run(entitlements.find()) == []
 
-    settled = desk.run(
-        desk.journal.mark_settled(settling.id, TRANSACTION, grant_feed(entitlements))
-    )
-    (granted,) = desk.runner.run(entitlements.find())
+    settled = desk.run(desk.journal.mark_settled(settling.id, TRANSACTION, grant))
+    (granted,) = desk.run(entitlements.find())
     assert (settled.state, settled.transaction) == ("settled", TRANSACTION)
     assert settled.entitlement_id == granted.id
-    assert desk.runner.run(desk.journal.get(settled.id)) == settled
+    assert desk.get(settled) == settled
     assert desk.trail(settled)[-1] == TrailStep("settled", START, TRANSACTION)
 
     with pytest.raises(WrongTransition):
-        desk.run(desk.journal.mark_settled(settling.id, TRANSACTION, grant_feed(entitlements)))
-    assert desk.runner.run(entitlements.find()) == [granted]
+        desk.run(desk.journal.mark_settled(settling.id, TRANSACTION, grant))
+    assert desk.run(entitlements.find()) == [granted]
 
 
-def test_payment_found_on_chain_is_settled_without_a_transaction(desk: Desk) -> None:
-    unknown = desk.bring(desk.claim(), "unknown")
-    settled = desk.run(desk.journal.mark_settled(unknown.id, None, reason="found on chain"))
-    assert (settled.state, settled.transaction, settled.reason) == (
-        "settled",
-        None,
-        "found on chain",
-    )
-    assert desk.trail(settled)[-1] == TrailStep("settled", START, "found on chain")
-
-
-def test_the_trail_keeps_the_transaction_of_a_settlement_and_why_it_counts(desk: Desk) -> None:
-    unknown = desk.bring(desk.claim(), "unknown")
-    settled = desk.run(
-        desk.journal.mark_settled(unknown.id, TRANSACTION, reason="by operator: seen")
-    )
-    assert settled.reason == "by operator: seen"
-    assert desk.trail(settled)[-1].detail == f"{TRANSACTION} by operator: seen"
-
-
-def test_of_many_that_claim_at_once_one_does(
-    open_database: Callable[[], Database], desk: Desk
+@pytest.mark.parametrize(
+    ("transaction", "detail"),
+    [(None, "found on chain"), (TRANSACTION, f"{TRANSACTION} found on chain")],
+)
+def test_the_trail_keeps_the_transaction_of_a_settlement_and_why_it_counts(
+    desk: Desk, transaction: str | None, detail: str
 ) -> None:
+    unknown = desk.bring(desk.claim(), "unknown")
+    mark = desk.journal.mark_settled(unknown.id, transaction, reason="found on chain")
+    settled = desk.run(mark)
+    assert (settled.state, settled.transaction) == ("settled", transaction)
+    assert settled.reason == "found on chain"
+    assert desk.trail(settled)[-1] == TrailStep("settled", START, detail)
+
+
+def test_of_many_claims_at_once_one_wins(open_database: Callable[[], Database], desk: Desk) -> None:
     journals = [Journal(open_database(), desk.clock) for _ in range(4)]
 
     async def all_at_once() -> list[Payment | BaseException]:
         claims = [each.claim(proof(), f"/{n}") for n, each in enumerate(journals * 3)]
         return await asyncio.gather(*claims, return_exceptions=True)
 
-    found = desk.runner.run(all_at_once())
-    (winner,) = (each for each in found if isinstance(each, Payment))
-    assert sum(isinstance(each, AlreadyClaimed) for each in found) == len(found) - 1
+    ends = desk.run(all_at_once())
+    (winner,) = (end for end in ends if isinstance(end, Payment))
+    assert sum(isinstance(end, AlreadyClaimed) for end in ends) == len(ends) - 1
     assert desk.trail(winner) == [TrailStep("claimed", START, winner.path)]
 
 
@@ -408,8 +348,8 @@ def test_open_payments_list_crashed_ones_before_unknown_ones(desk: Desk) -> None
         desk.bring(desk.claim(proof(number)), state)
 
     def nonces(before: int, limit: int = 100) -> list[int]:
-        found = desk.runner.run(desk.journal.open_payments(before, limit))
-        return [int(each.nonce, 16) for each in found]
+        payments = desk.run(desk.journal.open_payments(before, limit))
+        return [int(payment.nonce, 16) for payment in payments]
 
     assert nonces(START + 9000) == [2, 8, 3, 1, 7]
     assert nonces(START + 8000) == [2, 3, 1, 7]
@@ -426,8 +366,8 @@ def test_payments_are_listed_by_state_and_payer(desk: Desk) -> None:
     desk.claim(proof(3))
 
     def nonces(**wanted: Any) -> list[int]:
-        found = desk.runner.run(desk.journal.search(**wanted))
-        return [int(each.nonce, 16) for each in found]
+        payments = desk.run(desk.journal.search(**wanted))
+        return [int(payment.nonce, 16) for payment in payments]
 
     assert nonces() == [3, 2, 1]
     assert nonces(limit=2) == [3, 2]
@@ -458,6 +398,6 @@ def test_the_database_refuses_to_rewrite_what_happened(desk: Desk, statement: st
     settled = desk.bring(desk.claim(), "settled")
     trail = desk.trail(settled)
     with pytest.raises(ConstraintViolated):
-        desk.sql(statement)
+        desk.execute(statement)
     assert desk.trail(settled) == trail
-    assert desk.runner.run(desk.journal.get(settled.id)) == settled
+    assert desk.get(settled) == settled

@@ -4,12 +4,10 @@ import asyncio
 import pkgutil
 import signal
 import socket
-import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from importlib import import_module
 from traceback import format_exception
-from typing import Any
 
 import asyncpg
 import pytest
@@ -27,7 +25,7 @@ from barograph.kit.database import (
     Value,
 )
 from barograph.kit.postgresql import MAX_CONNECTIONS, PostgreSQLDatabase
-from support.backends import Backend
+from support.backends import Backend, StartPython
 from support.postgresql import HOST, PostgreSQL, running_postgresql
 from support.stances import make_history
 
@@ -63,87 +61,80 @@ async def add(tx: Transaction) -> int:
     return int(number)
 
 
-def test_eight_writers_that_number_rows_by_the_highest_all_succeed_without_a_gap(
-    numbers: Database, open_database: Open, runner: asyncio.Runner
+async def test_eight_writers_that_number_rows_by_the_highest_all_succeed_without_a_gap(
+    numbers: Database, open_database: Open
 ) -> None:
-    async def scenario() -> list[int]:
-        writers = [open_database() for _ in range(8)]
-        return await asyncio.gather(*(each.write(add) for _ in range(10) for each in writers))
+    writers = [open_database() for _ in range(8)]
+    assert sorted(
+        await asyncio.gather(*(each.write(add) for _ in range(10) for each in writers))
+    ) == list(range(1, 81))
 
-    assert sorted(runner.run(scenario())) == list(range(1, 81))
 
-
-def test_no_more_than_three_connections_are_opened(
-    empty_database: Database, runner: asyncio.Runner
-) -> None:
+async def test_no_more_than_three_connections_are_opened(empty_database: Database) -> None:
     sql = "SELECT count(*) FROM pg_stat_activity, pg_sleep(0.01) WHERE datname = current_database()"
 
-    async def scenario() -> list[Any]:
-        return await asyncio.gather(*(empty_database.fetch(sql) for _ in range(12)))
-
-    assert max(rows[0][0] for rows in runner.run(scenario())) == MAX_CONNECTIONS
+    counts = await asyncio.gather(*(empty_database.fetch(sql) for _ in range(12)))
+    assert max(rows[0][0] for rows in counts) == MAX_CONNECTIONS
 
 
-def test_reads_are_answered_while_many_writes_wait_for_another_process(
-    numbers: Database, open_database: Open, runner: asyncio.Runner
-) -> None:
-    async def scenario() -> list[int]:
-        holds, may_end = asyncio.Event(), asyncio.Event()
+async def test_reads_are_answered_while_writes_wait(numbers: Database, open_database: Open) -> None:
+    holds, may_end = asyncio.Event(), asyncio.Event()
 
-        async def hold(tx: Transaction) -> int:
-            holds.set()
-            await may_end.wait()
-            return await add(tx)
+    async def hold(tx: Transaction) -> int:
+        holds.set()
+        await may_end.wait()
+        return await add(tx)
 
-        async with asyncio.TaskGroup() as group:
-            holder = group.create_task(open_database().write(hold))
-            await holds.wait()
-            waiting = [group.create_task(numbers.write(add)) for _ in range(2 * MAX_CONNECTIONS)]
-            for _ in range(20):
-                assert await numbers.fetch(COUNT) == [(0,)]
-            may_end.set()
-        return [await each for each in (holder, *waiting)]
-
-    assert sorted(runner.run(scenario())) == list(range(1, 8))
+    async with asyncio.TaskGroup() as group:
+        holder = group.create_task(open_database().write(hold))
+        await holds.wait()
+        waiting = [group.create_task(numbers.write(add)) for _ in range(2 * MAX_CONNECTIONS)]
+        for _ in range(20):
+            assert await numbers.fetch(COUNT) == [(0,)]
+        may_end.set()
+    assert sorted([await each for each in (holder, *waiting)]) == list(range(1, 8))
 
 
-def test_a_statement_that_takes_too_long_is_ended_and_the_next_one_runs(
-    url: str, runner: asyncio.Runner
-) -> None:
-    async def scenario() -> None:
-        database = PostgreSQLDatabase(url, statement_ms=50)
-        with pytest.raises(DatabaseUnavailable):
-            await database.read(lambda tx: tx.fetch("SELECT pg_sleep(9)"))
-        with pytest.raises(DatabaseUnavailable):
-            await database.write(lambda tx: tx.execute("SELECT pg_sleep(9)"))
-        assert await database.fetch("SELECT 1") == [(1,)]
-        await database.close()
-
-    runner.run(scenario())
+async def test_a_statement_that_takes_too_long_is_ended_and_the_next_one_runs(url: str) -> None:
+    database = PostgreSQLDatabase(url, statement_ms=50)
+    with pytest.raises(DatabaseUnavailable):
+        await database.read(lambda tx: tx.fetch("SELECT pg_sleep(9)"))
+    with pytest.raises(DatabaseUnavailable):
+        await database.write(lambda tx: tx.execute("SELECT pg_sleep(9)"))
+    assert await database.fetch("SELECT 1") == [(1,)]
+    await database.close()
 
 
-def test_violation_names_the_constraint_but_no_value_of_the_row(
-    numbers: Database, runner: asyncio.Runner
-) -> None:
+async def test_violation_names_the_constraint_but_no_value_of_the_row(numbers: Database) -> None:
     async def add_twice(tx: Transaction) -> None:
         await tx.execute_many("INSERT INTO numbers VALUES ($1)", [(4711,), (4711,)])
 
     with pytest.raises(ConstraintViolated, match="numbers_pkey") as violated:
-        runner.run(numbers.write(add_twice))
+        await numbers.write(add_twice)
     assert "4711" not in "".join(format_exception(violated.value))
 
 
-def test_write_that_hides_the_failure_of_a_statement_is_not_reported_as_made(
-    numbers: Database, runner: asyncio.Runner
-) -> None:
+async def test_write_that_hides_a_failure_is_not_reported_as_made(numbers: Database) -> None:
     async def hide(tx: Transaction) -> None:
         await add(tx)
         with suppress(asyncpg.PostgresError):
             await tx.execute("SELECT 1 / 0")
 
     with pytest.raises(RuntimeError, match="nothing was written"):
-        runner.run(numbers.write(hide))
-    assert runner.run(numbers.fetch(COUNT)) == [(0,)]
+        await numbers.write(hide)
+    assert await numbers.fetch(COUNT) == [(0,)]
+
+
+@pytest.fixture
+def silent() -> Iterator[socket.socket]:
+    """A server that accepts connections and says nothing."""
+    with socket.create_server((HOST, 0)) as server:
+        yield server
+
+
+def on_silent(silent: socket.socket, statement_ms: int) -> PostgreSQLDatabase:
+    url = f"postgresql://postgres@{HOST}:{silent.getsockname()[1]}/none"
+    return PostgreSQLDatabase(url, lock_ms=1, statement_ms=statement_ms)
 
 
 @pytest.mark.thorough
@@ -151,20 +142,13 @@ def test_write_that_hides_the_failure_of_a_statement_is_not_reported_as_made(
     "PostgreSQL accepts connections but doesn't answer",
     "A request fails after the time limit of one statement. The reads of a page share one timeout.",
 )
-def test_caller_of_a_server_that_does_not_answer_waits_no_longer_than_for_a_statement(
-    runner: asyncio.Runner,
-) -> None:
-    async def scenario(port: int) -> None:
-        url = f"postgresql://postgres@{HOST}:{port}/none"
-        slow, fast = (PostgreSQLDatabase(url, lock_ms=1, statement_ms=ms) for ms in (1_000, 1))
-        waiting = [asyncio.create_task(each.fetch("SELECT 1")) for each in (slow, fast)]
-        done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        assert done == {waiting[1]}
-        assert isinstance(waiting[1].exception(), DatabaseUnavailable)
-        waiting[0].cancel()
-
-    with socket.create_server((HOST, 0)) as silent:
-        runner.run(scenario(silent.getsockname()[1]))
+async def test_silent_server_is_waited_for_as_long_as_a_statement(silent: socket.socket) -> None:
+    asked = [on_silent(silent, statement_ms).fetch("SELECT 1") for statement_ms in (1_000, 1)]
+    waiting = [asyncio.create_task(each) for each in asked]
+    done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    assert done == {waiting[1]}
+    assert isinstance(waiting[1].exception(), DatabaseUnavailable)
+    waiting[0].cancel()
 
 
 @pytest.mark.thorough
@@ -172,21 +156,17 @@ def test_caller_of_a_server_that_does_not_answer_waits_no_longer_than_for_a_stat
     "PostgreSQL accepts connections but doesn't answer",
     "A request fails after the time limit of one statement. The reads of a page share one timeout.",
 )
-def test_reads_of_one_page_share_one_timeout(runner: asyncio.Runner) -> None:
-    async def scenario(port: int) -> None:
-        url = f"postgresql://postgres@{HOST}:{port}/none"
-        database = PostgreSQLDatabase(url, lock_ms=1, statement_ms=1)
-        LOST_SECONDS.set([])
-        for _ in range(2):
-            with pytest.raises(DatabaseUnavailable):
-                await database.fetch("SELECT 1")
+async def test_reads_of_one_page_share_one_timeout(silent: socket.socket) -> None:
+    database = on_silent(silent, 1)
+    LOST_SECONDS.set([])
+    for _ in range(2):
+        with pytest.raises(DatabaseUnavailable):
+            await database.fetch("SELECT 1")
 
-    with socket.create_server((HOST, 0)) as silent:
-        runner.run(scenario(silent.getsockname()[1]))
-        silent.setblocking(False)
-        silent.accept()[0].close()
-        with pytest.raises(BlockingIOError):
-            silent.accept()
+    silent.setblocking(False)
+    silent.accept()[0].close()
+    with pytest.raises(BlockingIOError):
+        silent.accept()
 
 
 HOLDER = """
@@ -213,21 +193,18 @@ asyncio.run(main())
     "A process freezes while it writes to PostgreSQL",
     "PostgreSQL rolls its write back after 3 seconds. Then other processes can write.",
 )
-def test_frozen_writer_is_ended_by_the_server_and_its_write_is_undone(
-    numbers: Database,
-    start_python: Callable[[str], "subprocess.Popen[str]"],
-    runner: asyncio.Runner,
+async def test_frozen_writer_is_ended_by_the_server_and_its_write_is_undone(
+    numbers: Database, start_python: StartPython
 ) -> None:
     holder = start_python(HOLDER)
     assert holder.stdout is not None
     assert holder.stdout.readline() == "holds\n"
     holder.send_signal(signal.SIGSTOP)
-
-    assert runner.run(numbers.write(add)) == 1
+    assert await numbers.write(add) == 1
 
     holder.send_signal(signal.SIGCONT)
     assert holder.communicate("go\n", timeout=60)[0] == "refused\n"
-    assert runner.run(numbers.fetch(COUNT)) == [(1,)]
+    assert await numbers.fetch(COUNT) == [(1,)]
 
 
 AtCommit = Callable[[Callable[[], Awaitable[None]]], Awaitable[None]]
@@ -303,29 +280,25 @@ async def written_through(
     "The process asks PostgreSQL whether it committed, and reports that.",
 )
 @pytest.mark.parametrize("make", [PostgreSQLDatabase, FrozenAtFirst])
-def test_write_whose_confirmation_is_lost_succeeds_if_the_server_made_it(
-    numbers: Database,
-    url: str,
-    postgresql: PostgreSQL,
-    runner: asyncio.Runner,
-    make: type[PostgreSQLDatabase],
+async def test_write_whose_confirmation_is_lost_succeeds_if_the_server_made_it(
+    numbers: Database, url: str, postgresql: PostgreSQL, make: type[PostgreSQLDatabase]
 ) -> None:
     async def pass_on(ask: Callable[[], Awaitable[None]]) -> None:
         await ask()
 
-    assert runner.run(written_through(postgresql, url, pass_on, make)) == 1
-    assert runner.run(numbers.fetch(COUNT)) == [(1,)]
+    assert await written_through(postgresql, url, pass_on, make) == 1
+    assert await numbers.fetch(COUNT) == [(1,)]
 
 
-def test_write_whose_commit_never_arrives_fails(
-    numbers: Database, url: str, postgresql: PostgreSQL, runner: asyncio.Runner
+async def test_write_whose_commit_never_arrives_fails(
+    numbers: Database, url: str, postgresql: PostgreSQL
 ) -> None:
     async def lose(_: Callable[[], Awaitable[None]]) -> None:
         pass
 
     with pytest.raises(DatabaseUnavailable):
-        runner.run(written_through(postgresql, url, lose))
-    assert runner.run(numbers.fetch(COUNT)) == [(0,)]
+        await written_through(postgresql, url, lose)
+    assert await numbers.fetch(COUNT) == [(0,)]
 
 
 @pytest.fixture
@@ -335,27 +308,25 @@ def own_server() -> Iterator[PostgreSQL]:
         yield server
 
 
-@pytest.mark.thorough
-def test_write_that_a_crash_undid_is_not_mistaken_for_one_with_its_number(
-    own_server: PostgreSQL, runner: asyncio.Runner
-) -> None:
-    url = own_server.create()
+@pytest.fixture
+def own_url(own_server: PostgreSQL) -> str:
+    return own_server.create()
 
+
+@pytest.mark.thorough
+async def test_write_undone_by_a_crash_is_unknown(own_server: PostgreSQL, own_url: str) -> None:
     async def crash(_: Callable[[], Awaitable[None]]) -> None:
         await asyncio.to_thread(own_server.crash)
         await asyncio.to_thread(own_server.start)
         # Whichever number the lost transaction had, others have it now.
         await asyncio.to_thread(own_server.run, *["SELECT pg_current_xact_id()"] * 5)
 
-    async def scenario() -> None:
-        database = PostgreSQLDatabase(url)
-        await database.write(create)
-        with pytest.raises(DatabaseUnavailable, match="outcome is unknown"):
-            await written_through(own_server, url, crash)
-        assert await database.fetch(COUNT) == [(0,)]
-        await database.close()
-
-    runner.run(scenario())
+    database = PostgreSQLDatabase(own_url)
+    await database.write(create)
+    with pytest.raises(DatabaseUnavailable, match="outcome is unknown"):
+        await written_through(own_server, own_url, crash)
+    assert await database.fetch(COUNT) == [(0,)]
+    await database.close()
 
 
 @pytest.mark.thorough
@@ -364,26 +335,21 @@ def test_write_that_a_crash_undid_is_not_mistaken_for_one_with_its_number(
     "Every process reconnects. Nothing that was acknowledged is lost, and no request fails "
     "afterwards.",
 )
-def test_restarted_server_is_used_again_without_a_failed_request(
-    own_server: PostgreSQL, runner: asyncio.Runner
-) -> None:
-    async def fill_pool(database: Database) -> None:
-        await database.write(create)
-        await asyncio.gather(*(database.fetch("SELECT pg_sleep(0.01)") for _ in range(3)))
-
-    database = PostgreSQLDatabase(own_server.create())
-    runner.run(fill_pool(database))
+async def test_restarted_server_is_used_again(own_server: PostgreSQL, own_url: str) -> None:
+    database = PostgreSQLDatabase(own_url)
+    await database.write(create)
+    await asyncio.gather(*(database.fetch("SELECT pg_sleep(0.01)") for _ in range(3)))
     own_server.crash()
     own_server.start()
-    assert runner.run(database.fetch(COUNT)) == [(0,)]
+    assert await database.fetch(COUNT) == [(0,)]
 
     own_server.crash()
     with pytest.raises(DatabaseUnavailable):
-        runner.run(database.fetch(COUNT))
+        await database.fetch(COUNT)
     own_server.start()
-    assert runner.run(database.write(add)) == 1
-    assert runner.run(database.read(lambda tx: tx.fetch(COUNT))) == [(1,)]
-    runner.run(database.close())
+    assert await database.write(add) == 1
+    assert await database.read(lambda tx: tx.fetch(COUNT)) == [(1,)]
+    await database.close()
 
 
 def statements(value: object) -> Iterator[str]:
@@ -404,27 +370,24 @@ def every_statement() -> set[str]:
 
 
 @pytest.mark.thorough
-def test_every_statement_of_the_product_is_understood(
-    database: Database, url: str, new_store: Callable[[], Backend], runner: asyncio.Runner
+async def test_every_statement_of_the_product_is_understood(
+    database: Database, url: str, new_store: Callable[[], Backend]
 ) -> None:
     every = every_statement()
     assert len(every) > 100
     addresses = [url, str(new_store().address)]
 
-    async def scenario() -> set[str]:
-        history = PostgreSQLDatabase(addresses[1])
-        await make_history(history)
-        await history.close()
-        refused = set(every)
-        for address in addresses:
-            connection = await asyncpg.connect(address)
-            for sql in list(refused):
-                with suppress(asyncpg.PostgresError):
-                    await connection.prepare(sql)
-                    refused.remove(sql)
-            await connection.close()
-        return refused
+    history = PostgreSQLDatabase(addresses[1])
+    await make_history(history)
+    await history.close()
+    refused = set(every)
+    for address in addresses:
+        connection = await asyncpg.connect(address)
+        for sql in list(refused):
+            with suppress(asyncpg.PostgresError):
+                await connection.prepare(sql)
+                refused.remove(sql)
+        await connection.close()
 
-    refused = runner.run(scenario())
     # What is left may only be the parts of other statements.
     assert [sql for sql in refused if not any(sql in each for each in every - refused)] == []

@@ -33,13 +33,14 @@ OWNER = "barograph_owner"
 RUNTIME = "barograph"
 SERVICE_DATABASE = "barograph"
 HISTORY_DATABASE = "barograph_history"
+NAMES = {SERVICE: SERVICE_DATABASE, HISTORY: HISTORY_DATABASE}
 
 
 @pytest.fixture(scope="module")
 def server(postgresql: PostgreSQL) -> PostgreSQL:
     """A server on which the documented script ran before and after the upgrade."""
     run_script(postgresql)
-    for schema, name in ((SERVICE, SERVICE_DATABASE), (HISTORY, HISTORY_DATABASE)):
+    for schema, name in NAMES.items():
         on(url_as(postgresql, OWNER, name), partial(apply, schema))
     run_script(postgresql)
     return postgresql
@@ -88,15 +89,17 @@ def run_as_owner(url: str, sql: str) -> None:
     on(url, lambda database: database.write(lambda tx: tx.script(sql)))
 
 
-@pytest.mark.parametrize("name", [HISTORY_DATABASE, SERVICE_DATABASE])
-def test_run_time_role_starts_on_an_upgraded_database(server: PostgreSQL, name: str) -> None:
-    schema = HISTORY if name == HISTORY_DATABASE else SERVICE
+@pytest.mark.parametrize("schema", NAMES)
+def test_run_time_role_starts_on_an_upgraded_database(server: PostgreSQL, schema: str) -> None:
+    name = NAMES[schema]
     url = url_as(server, RUNTIME, name)
 
     assert on(url, partial(apply, schema)) == []
-    assert on(url, connects_as_owner) is False
-    assert on(url_as(server, OWNER, name), connects_as_owner) is True
-    assert on(server.url(name), connects_as_owner) is True
+    owners = {
+        role: on(url_as(server, role, name), connects_as_owner)
+        for role in (RUNTIME, OWNER, "postgres")
+    }
+    assert owners == {RUNTIME: False, OWNER: True, "postgres": True}
     if schema == HISTORY:
         on(url, require_guards)
 
@@ -141,25 +144,21 @@ def test_run_time_role_can_append_but_neither_change_nor_create(server: PostgreS
     "The service refuses to start and says what to do.",
 )
 def test_role_that_may_not_upgrade_is_told_to_use_the_owner(server: PostgreSQL) -> None:
-    empty = server.create()
-    server.run("REVOKE ALL ON SCHEMA public FROM PUBLIC", database=empty.rpartition("/")[2])
+    name = server.create().rpartition("/")[2]
+    server.run("REVOKE ALL ON SCHEMA public FROM PUBLIC", database=name)
 
     with pytest.raises(ConfigurationError, match="with the owner's URL"):
-        on(
-            empty.replace("postgres@", f"{RUNTIME}@"),
-            partial(apply, HISTORY),
-        )
+        on(url_as(server, RUNTIME, name), partial(apply, HISTORY))
 
 
 @pytest.mark.outcome(
     "The two PostgreSQL URLs name one database, even in two ways, or are swapped",
     "It refuses with exit code 3 and changes nothing.",
 )
-def test_database_of_the_other_schema_is_refused(server: PostgreSQL) -> None:
-    with pytest.raises(ConfigurationError, match=r"database of the service: .* two databases"):
-        on(server.url(SERVICE_DATABASE), partial(apply, HISTORY))
-    with pytest.raises(ConfigurationError, match=r"database of the history: .* two databases"):
-        on(server.url(HISTORY_DATABASE), partial(apply, SERVICE))
+@pytest.mark.parametrize(("schema", "other"), [(SERVICE, HISTORY), (HISTORY, SERVICE)])
+def test_other_schema_is_refused(server: PostgreSQL, schema: str, other: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf"database of the {schema}: .* two databases"):
+        on(server.url(NAMES[schema]), partial(apply, other))
 
 
 GO = "stance_versions_never_go"
@@ -203,40 +202,29 @@ def test_trigger_that_is_not_as_shipped_is_named(history: str, sql: str) -> None
         on(history, require_guards)
 
 
+HARMLESS = """
+CREATE MATERIALIZED VIEW counts AS SELECT kind, count(*) FROM stance_versions GROUP BY kind;
+CREATE FUNCTION unused() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'
+"""
+
+
 @pytest.mark.thorough
 def test_what_cannot_change_the_record_is_not_refused(history: str) -> None:
-    run_as_owner(
-        history,
-        """
-        CREATE MATERIALIZED VIEW counts AS SELECT kind, count(*) FROM stance_versions GROUP BY kind;
-        CREATE FUNCTION unused() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'
-        """,
-    )
-
+    run_as_owner(history, HARMLESS)
     on(history, require_guards)
 
 
 @pytest.mark.thorough
-def test_restored_dump_has_the_shipped_triggers_and_rights(
-    server: PostgreSQL, history: str
-) -> None:
+def test_restored_dump_has_the_triggers_and_rights(server: PostgreSQL, history: str) -> None:
     ledger_of = partial(Ledger, clock=HandClock())
     on(history, lambda database: ledger_of(database).append(proposal()))
     programs = server.folder / PROGRAMS
     restored = server.create()
     dump = subprocess.run([programs / "pg_dump", "-d", history], capture_output=True, check=True)
-    restore: list[str | Path] = [
-        programs / "psql",
-        "-X",
-        "-q",
-        "-v",
-        "ON_ERROR_STOP=1",
-        "-d",
-        restored,
-        "-f",
-        "-",
-    ]
-    subprocess.run(restore, input=dump.stdout, capture_output=True, check=True)
+    options = ["-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", restored, "-f", "-"]
+    subprocess.run(
+        [programs / "psql", *options], input=dump.stdout, capture_output=True, check=True
+    )
     as_runtime = restored.replace("postgres@", f"{RUNTIME}@")
 
     assert on(as_runtime, partial(apply, HISTORY)) == []
@@ -245,16 +233,15 @@ def test_restored_dump_has_the_shipped_triggers_and_rights(
 
 
 RIGHTS = {
-    "GRANT UPDATE ON stance_versions TO barograph": (
-        "REVOKE UPDATE ON stance_versions FROM barograph"
-    ),
-    "GRANT UPDATE (document) ON stance_versions TO barograph": (
-        "REVOKE UPDATE ON stance_versions FROM barograph"
-    ),
-    "GRANT TRUNCATE, TRIGGER ON stance_events TO PUBLIC": (
-        "REVOKE TRIGGER ON stance_events FROM PUBLIC; REVOKE TRUNCATE ON stance_events FROM PUBLIC"
-    ),
-    "GRANT DELETE ON fences TO barograph": "REVOKE DELETE ON fences FROM barograph",
+    "UPDATE ON stance_versions TO barograph": ["UPDATE ON stance_versions FROM barograph"],
+    "UPDATE (document) ON stance_versions TO barograph": [
+        "UPDATE ON stance_versions FROM barograph"
+    ],
+    "TRUNCATE, TRIGGER ON stance_events TO PUBLIC": [
+        "TRIGGER ON stance_events FROM PUBLIC",
+        "TRUNCATE ON stance_events FROM PUBLIC",
+    ],
+    "DELETE ON fences TO barograph": ["DELETE ON fences FROM barograph"],
 }
 
 
@@ -263,15 +250,16 @@ RIGHTS = {
     "The service refuses to start and says what to do.",
 )
 @pytest.mark.thorough
-@pytest.mark.parametrize("grant", RIGHTS)
-def test_right_that_nobody_needs_is_refused_with_its_remedy(history: str, grant: str) -> None:
+@pytest.mark.parametrize("right", RIGHTS)
+def test_right_that_nobody_needs_is_refused_with_its_remedy(history: str, right: str) -> None:
+    remedy = "; ".join(f"REVOKE {each}" for each in RIGHTS[right])
     on(history, require_guards)
-    run_as_owner(history, grant)
+    run_as_owner(history, f"GRANT {right}")
 
     with pytest.raises(ConfigurationError) as refused:
         on(history, require_guards)
-    assert str(refused.value).endswith(f"`{RIGHTS[grant]}`")
-    run_as_owner(history, RIGHTS[grant])
+    assert str(refused.value).endswith(f"`{remedy}`")
+    run_as_owner(history, remedy)
     on(history, require_guards)
 
 
@@ -285,18 +273,13 @@ def test_role_that_may_write_every_table_is_refused(server: PostgreSQL, history:
         server.run("DROP ROLE clerk")
 
 
-NAMES = {SERVICE: SERVICE_DATABASE, HISTORY: HISTORY_DATABASE}
-
-
 def line(url: str, schema: str, clock: Clock = system_clock) -> str:
     found = asyncio.run(inspect_database(url, schema, Settings(), clock))
     return f"{found.status} {found.detail} -> {found.remedy}"
 
 
 @pytest.mark.parametrize("schema", NAMES)
-def test_doctor_reports_a_healthy_database_and_notes_who_connects_as_its_owner(
-    server: PostgreSQL, schema: str
-) -> None:
+def test_doctor_reports_a_healthy_database_and_owners(server: PostgreSQL, schema: str) -> None:
     healthy = r"PostgreSQL \d+\S*( \(.*\))?, up to date, clock differs by \d\.\d s"
     owner = "; we connect as its owner or a superuser -> connect as the run-time role"
 
@@ -320,26 +303,27 @@ def test_doctor_names_what_is_wrong_with_a_database_and_the_remedy(server: Postg
         server.run("GRANT INSERT ON fences TO barograph", database=HISTORY_DATABASE)
     secret = url.replace(f"{RUNTIME}@", f"{RUNTIME}:hunter2@")
     port = unused_port()
-    said = [
-        rights,
-        line(url, HISTORY, lambda: system_clock() + HOUR),
-        line(url, SERVICE),
-        line(empty, SERVICE),
-        line(empty, HISTORY),
-        line(secret.replace(HISTORY_DATABASE, "absent"), HISTORY),
-        line(secret.replace(str(server.port), str(port)), HISTORY),
-        line(secret.replace(RUNTIME + ":", "stranger:"), HISTORY),
-    ]
+    said = {
+        "our role may not read or add rows in fences -> run deploy/postgresql-roles.sql": rights,
+        "this machine's clock and the server's differ by 3": line(
+            url, HISTORY, lambda: system_clock() + HOUR
+        ),
+        "this is the database of the history -> BAROGRAPH_DATABASE_URL and": line(url, SERVICE),
+        "the database has no tables -> run `barograph db upgrade`": line(empty, SERVICE),
+        "the database has no tables -> before the first start, run `barograph db upgrade`": line(
+            empty, HISTORY
+        ),
+        f"{place} has no database of that name -> create it": line(
+            secret.replace(HISTORY_DATABASE, "absent"), HISTORY
+        ),
+        f"127.0.0.1:{port} refuses the connection -> check the address": line(
+            secret.replace(str(server.port), str(port)), HISTORY
+        ),
+        f"{place} refuses our user name or password -> correct the URL": line(
+            secret.replace(RUNTIME + ":", "stranger:"), HISTORY
+        ),
+    }
 
-    expected = [
-        "fail our role may not read or add rows in fences -> run deploy/postgresql-roles.sql",
-        "fail this machine's clock and the server's differ by 3",
-        "fail this is the database of the history -> BAROGRAPH_DATABASE_URL and",
-        "fail the database has no tables -> run `barograph db upgrade`",
-        "fail the database has no tables -> before the first start, run `barograph db upgrade`",
-        f"fail {place} has no database of that name -> create it",
-        f"fail 127.0.0.1:{port} refuses the connection -> check the address",
-        f"fail {place} refuses our user name or password -> correct the URL",
-    ]
-    assert [text[: len(begin)] for text, begin in zip(said, expected, strict=True)] == expected
+    for begin, text in said.items():
+        assert text[: len(begin) + 5] == f"fail {begin}"
     assert "hunter2" not in str(said)

@@ -14,7 +14,7 @@ from barograph.entitlements.store import Entitlement, Entitlements
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction, Work
 from barograph.kit.timestamps import DAY, SECOND
 from barograph.payments.checkout import Cashier
-from barograph.payments.journal import Grant, Journal, WrongTransition
+from barograph.payments.journal import Journal, WrongTransition
 from barograph.payments.reconcile import (
     ABANDONED,
     CUT_OFF,
@@ -31,17 +31,25 @@ from barograph.payments.records import (
     ChainUnavailable,
     Payment,
     PaymentUnfinished,
-    Proof,
     State,
     TrailStep,
 )
-from support.clock import START, HandClock
+from support.clock import START
 from support.databases import DatabaseDouble
-from support.payments import FEED, PAYER, STANCE, HandFacilitator, proof, show
+from support.payments import (
+    FEED,
+    PAYER,
+    STANCE,
+    TRANSACTION,
+    HandFacilitator,
+    bring,
+    proof,
+    show,
+)
+from support.steps import Steps
 
 T = TypeVar("T")
 STANCE_DOOR = "/api/x402/rates-desk"
-TRANSACTION = "0x" + "ab" * 32
 
 
 class HandChain:
@@ -67,22 +75,18 @@ class HandChain:
         """Nothing to release."""
 
 
-class Desk:
+class Desk(Steps):
     """A journal, a chain and who reconciles them."""
 
     def __init__(self, database: Database, runner: asyncio.Runner) -> None:
-        self.run = runner.run
-        self.database = database
-        self.clock = HandClock()
+        super().__init__(database, runner)
         self.journal = Journal(database, self.clock)
+        self.entitlements = Entitlements(database, self.clock)
+        self.grants = FeedGrants(self.entitlements, self.clock, 30)
         self.chain = HandChain()
 
-    def grants(self, database: Database | None = None) -> FeedGrants:
-        entitlements = Entitlements(database or self.database, self.clock)
-        return FeedGrants(entitlements, self.clock, 30)
-
     def reconciler(self, database: Database | None = None, **changes: Any) -> Reconciler:
-        parts: dict[str, Any] = {"chain": self.chain, "grant_for": self.grants().grant_for}
+        parts: dict[str, Any] = {"chain": self.chain, "grant_for": self.grants.grant_for}
         parts |= changes
         journal = Journal(database or self.database, self.clock)
         return Reconciler(journal, parts["chain"], self.clock, parts["grant_for"], random=Random(1))
@@ -94,35 +98,18 @@ class Desk:
         """Bring a payment to a state; each number has a wallet of its own."""
         offer = FEED if door == FEED_PATH else STANCE
         payer = PAYER if number == 1 else f"0x{number:040x}"
-        return self.run(self._pay(proof(number, offer=offer, payer=payer), door, state))
-
-    async def _pay(self, of: Proof, door: str, state: State) -> Payment:
-        payment = await self.journal.claim(of, door)
-        if state == "released":
-            return await self.journal.release(payment.id, "why")
-        if state != "claimed":
-            payment = await self.journal.mark_settling(payment.id)
-        match state:
-            case "settled":
-                payment = await self.journal.mark_settled(payment.id, TRANSACTION)
-            case "failed":
-                payment = await self.journal.mark_failed(payment.id, "why")
-            case "unknown":
-                payment = await self.journal.mark_unknown(payment.id, "why")
-        return payment
+        claimed = self.run(self.journal.claim(proof(number, offer=offer, payer=payer), door))
+        return self.run(bring(self.journal, claimed, state))
 
     def now(self, payment: Payment) -> Payment:
         return self.run(self.journal.get(payment.id))
-
-    def last_step(self, payment: Payment) -> TrailStep:
-        return self.run(self.journal.trail(payment.id))[-1]
 
     def wait(self, milliseconds: int = STALE_MS + SECOND) -> None:
         self.clock.now += milliseconds
 
     def feed(self) -> list[Entitlement]:
         """What the payers were granted."""
-        return self.run(Entitlements(self.database, self.clock).find())
+        return self.run(self.entitlements.find())
 
 
 @pytest.fixture
@@ -130,26 +117,16 @@ def desk(database: Database, runner: asyncio.Runner) -> Desk:
     return Desk(database, runner)
 
 
-@pytest.mark.parametrize("state", ["claimed", "settling"])
-def test_what_may_still_be_under_way_is_left_alone(desk: Desk, state: State) -> None:
-    payment = desk.pay(state=state)
-    desk.wait(STALE_MS)
-
-    assert desk.reconcile() == Reconciled(busy=1)
-    assert desk.now(payment) == payment
-    assert desk.chain.asked == []
-
-
-@pytest.mark.parametrize("state", ["settled", "failed", "released"])
-def test_what_has_ended_stays_as_it_is(desk: Desk, state: State) -> None:
+@pytest.mark.parametrize("state", ["claimed", "settling", "settled", "failed", "released"])
+def test_what_may_still_be_under_way_or_has_ended_is_left_alone(desk: Desk, state: State) -> None:
     payment = desk.pay(state=state)
     desk.chain.otherwise = ChainFinding("used", TRANSACTION)
-    desk.wait(DAY)
+    is_open = state in {"claimed", "settling"}
+    desk.wait(STALE_MS if is_open else DAY)
 
-    assert desk.reconcile() == Reconciled()
+    assert desk.reconcile() == Reconciled(busy=int(is_open))
     assert desk.now(payment) == payment
-    assert desk.chain.asked == []
-    assert desk.feed() == []
+    assert (desk.chain.asked, desk.feed()) == ([], [])
 
 
 @pytest.mark.outcome(
@@ -162,31 +139,25 @@ def test_abandoned_claim_is_released(desk: Desk) -> None:
 
     assert desk.reconcile() == Reconciled(released=1)
     assert desk.now(payment).state == "released"
-    assert desk.last_step(payment) == TrailStep("released", desk.clock(), ABANDONED)
+    steps = desk.run(desk.journal.trail(payment.id))
+    assert steps[-1] == TrailStep("released", desk.clock(), ABANDONED)
     assert desk.chain.asked == []
     assert desk.run(desk.journal.claim(proof(offer=FEED), STANCE_DOOR)).state == "claimed"
 
 
-def test_claim_that_moved_to_settling_is_not_released(desk: Desk) -> None:
-    payment = desk.pay(state="claimed")
-    desk.run(desk.journal.mark_settling(payment.id))
-
-    with pytest.raises(WrongTransition):
-        desk.run(desk.journal.abandon(payment, ABANDONED))
-
-    assert desk.now(payment).state == "settling"
-
-
-def test_renewed_claim_is_not_released(desk: Desk) -> None:
+def test_claim_that_was_renewed_or_moved_to_settling_is_not_released(desk: Desk) -> None:
     first = desk.pay(state="claimed")
     desk.run(desk.journal.release(first.id, "why"))
     desk.wait()
     second = desk.pay(state="claimed")
-
     with pytest.raises(WrongTransition):
         desk.run(desk.journal.abandon(first, ABANDONED))
-
     assert desk.now(second).state == "claimed"
+
+    desk.run(desk.journal.mark_settling(second.id))
+    with pytest.raises(WrongTransition):
+        desk.run(desk.journal.abandon(second, ABANDONED))
+    assert desk.now(second).state == "settling"
 
 
 class Late(DatabaseDouble):
@@ -222,32 +193,29 @@ def test_payment_that_advances_during_reconciling_is_left_alone(desk: Desk) -> N
     "same proof gets what it paid for.",
 )
 @pytest.mark.parametrize(
-    ("word", "state"),
-    [("used", "settled"), ("expired", "failed"), ("spent", "failed"), ("unused", "unknown")],
+    ("word", "state", "reason"),
+    [
+        ("used", "settled", FOUND),
+        ("expired", "failed", EXPIRED),
+        ("spent", "failed", SPENT),
+        ("unused", "unknown", CUT_OFF),
+    ],
 )
-def test_interrupted_settlement_gets_the_result_the_chain_shows(
-    desk: Desk, word: Any, state: State
+def test_chain_decides_an_interrupted_settlement(
+    desk: Desk, word: Any, state: State, reason: str
 ) -> None:
     payment = desk.pay(state="settling")
     desk.chain.otherwise = ChainFinding(word)
     desk.wait()
 
-    found = desk.reconcile()
-
-    assert found.lost == 1
-    assert desk.now(payment).state == state
+    ends = {"settled": "settled", "failed": "failed", "unknown": "waiting"}
+    assert desk.reconcile() == Reconciled(lost=1, **{ends[state]: 1})
+    assert (desk.now(payment).state, desk.now(payment).reason) == (state, reason)
+    assert desk.now(payment).transaction is None
     steps = [step.step for step in desk.run(desk.journal.trail(payment.id))]
-    ends = [] if state == "unknown" else [state]
-    assert steps == ["claimed", "settling", "unknown", *ends]
+    ended = [] if state == "unknown" else [state]
+    assert steps == ["claimed", "settling", "unknown", *ended]
     assert len(desk.feed()) == (1 if state == "settled" else 0)
-
-
-def test_a_settlement_that_was_cut_off_says_so(desk: Desk) -> None:
-    payment = desk.pay(state="settling")
-    desk.wait()
-
-    assert desk.reconcile() == Reconciled(lost=1, waiting=1)
-    assert desk.now(payment).reason == CUT_OFF
 
 
 @pytest.mark.outcome(
@@ -272,45 +240,15 @@ def test_paid_feed_is_granted_when_its_settlement_is_found(desk: Desk) -> None:
     assert desk.feed() == [granted]
 
 
-def test_a_settlement_without_a_known_transaction_is_found_too(desk: Desk) -> None:
-    payment = desk.pay()
-    desk.chain.otherwise = ChainFinding("used")
-
-    assert desk.reconcile() == Reconciled(settled=1)
-    assert (desk.now(payment).transaction, desk.now(payment).reason) == (None, FOUND)
-    assert len(desk.feed()) == 1
-
-
-def test_a_read_that_was_paid_for_is_settled_and_grants_nothing(desk: Desk) -> None:
-    payment = desk.pay(door=STANCE_DOOR)
-    desk.chain.otherwise = ChainFinding("used", TRANSACTION)
-
-    assert desk.reconcile() == Reconciled(settled=1)
-    assert desk.now(payment).state == "settled"
-    assert desk.now(payment).entitlement_id is None
-    assert desk.feed() == []
-
-
-@pytest.mark.parametrize(("word", "reason"), [("expired", EXPIRED), ("spent", SPENT)])
-def test_money_that_can_never_come_by_this_proof_is_not_waited_for(
-    desk: Desk, word: Any, reason: str
-) -> None:
-    payment = desk.pay()
-    desk.chain.otherwise = ChainFinding(word, TRANSACTION)
-
-    assert desk.reconcile() == Reconciled(failed=1)
-    assert desk.now(payment).state == "failed"
-    assert desk.now(payment).reason == reason
-    assert desk.feed() == []
-
-
 def test_what_is_not_settled_yet_is_asked_for_again(desk: Desk) -> None:
-    payment = desk.pay()
+    payment = desk.pay(door=STANCE_DOOR)
     assert desk.reconcile() == Reconciled(waiting=1)
     assert desk.now(payment) == payment
 
     desk.chain.otherwise = ChainFinding("used", TRANSACTION)
     assert desk.reconcile() == Reconciled(settled=1)
+    settled = desk.now(payment)  # a paid read grants nothing
+    assert (settled.state, settled.entitlement_id, desk.feed()) == ("settled", None, [])
 
 
 @pytest.mark.outcome(
@@ -319,23 +257,18 @@ def test_what_is_not_settled_yet_is_asked_for_again(desk: Desk) -> None:
     "names the operator.",
 )
 def test_unknown_payment_stays_unknown_without_a_chain(desk: Desk) -> None:
-    unknown, settling = desk.pay(1), desk.pay(2, "settling")
-    claimed = desk.pay(3, "claimed")
+    states: list[State] = ["unknown", "settling", "claimed"]
+    payments = [desk.pay(number, state) for number, state in enumerate(states, 1)]
     desk.wait(DAY)
 
     assert desk.reconcile(chain=None) == Reconciled(released=1, lost=1, waiting=2)
     assert desk.reconcile(chain=None) == Reconciled(waiting=2)
-    assert [desk.now(each).state for each in (unknown, settling, claimed)] == [
-        "unknown",
-        "unknown",
-        "released",
-    ]
+    after = [desk.now(payment).state for payment in payments]
+    assert after == ["unknown", "unknown", "released"]
     assert desk.feed() == []
 
 
-def test_a_chain_that_cannot_be_asked_changes_nothing(
-    desk: Desk, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_missing_chain_changes_nothing(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
     payment = desk.pay()
     desk.chain.otherwise = ChainUnavailable("the node does not answer in time")
     desk.wait(DAY)
@@ -376,18 +309,14 @@ def test_payment_that_cannot_be_granted_stays_open_and_delays_no_other(
 ) -> None:
     payments = [desk.pay(number) for number in (1, 2, 3)]
     desk.chain.otherwise = ChainFinding("used", TRANSACTION)
-    grants = desk.grants()
 
     async def grant(tx: Transaction, payment: Payment) -> str:
-        granted = await grants.grant(tx, payment)
+        granted = await desk.grants.grant(tx, payment)
         if payment.id == payments[1].id:
             raise RuntimeError("a defect")
         return granted
 
-    def grant_for(payment: Payment) -> Grant:
-        return grant
-
-    assert desk.reconcile(grant_for=grant_for) == Reconciled(settled=2, waiting=1)
+    assert desk.reconcile(grant_for=lambda _: grant) == Reconciled(settled=2, waiting=1)
     assert desk.now(payments[1]) == payments[1]
     assert [each.ends_at for each in desk.feed()] == [START + 30 * DAY] * 2
     assert "payment not concluded" in caplog.messages
@@ -405,9 +334,7 @@ def test_a_journal_that_cannot_be_written_ends_the_round_and_grants_nothing(desk
 
     with pytest.raises(DatabaseUnavailable):
         desk.run(desk.reconciler(Late(desk.database, fail)).once())
-
-    assert desk.now(payment) == payment
-    assert desk.feed() == []
+    assert (desk.now(payment), desk.feed()) == (payment, [])
 
 
 def test_of_two_who_reconcile_at_once_one_settles_and_grants(
@@ -437,7 +364,7 @@ def test_who_settles_late_and_who_reconciles_grant_once_between_them(desk: Desk)
     desk.chain.otherwise = ChainFinding("used", TRANSACTION)
 
     async def settle_late() -> None:
-        await desk.journal.mark_settled(payment.id, TRANSACTION, desk.grants().grant)
+        await desk.journal.mark_settled(payment.id, TRANSACTION, desk.grants.grant)
 
     desk.chain.meanwhile = settle_late
     assert desk.reconcile().settled == 0
@@ -457,19 +384,17 @@ def test_payer_of_an_unreported_settlement_gets_the_body_with_same_proof(desk: D
     async def produce() -> str:
         return "the body"
 
-    async def take() -> str:
-        taken = await show(cashier, own, FEED_PATH, produce, desk.grants().grant)
-        return taken.body
+    def take() -> str:
+        return desk.run(show(cashier, own, FEED_PATH, produce, desk.grants.grant)).body
 
     for _ in range(2):
         with pytest.raises(PaymentUnfinished, match="outcome"):
-            desk.run(take())
+            take()
     desk.chain.otherwise = ChainFinding("used", TRANSACTION)
     assert desk.reconcile() == Reconciled(settled=1)
     desk.wait(DAY)
 
-    assert desk.run(take()) == "the body"
-    assert facilitator.charged == [own.nonce]
-    assert len(facilitator.asked) == 1
+    assert take() == "the body"
+    assert facilitator.charged == facilitator.asked == [own.nonce]
     (granted,) = desk.feed()
     assert granted.ends_at == START + 30 * DAY

@@ -10,10 +10,11 @@ import pytest
 from barograph.keys.api_keys import ApiKeys
 from barograph.keys.email_address import parse_address
 from barograph.keys.registration import LinkNotUsable, Registrations, forget_registrations
-from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction, Work
+from barograph.kit.database import Database, DatabaseUnavailable, Row, Work
 from barograph.limits.rate_limits import MAILBOX
-from support.clock import START, HandClock
+from support.clock import START
 from support.databases import DatabaseDouble
+from support.steps import Steps
 
 BASE_URL = "https://barograph.example"
 DAY_SECONDS = 24 * 3600
@@ -28,49 +29,38 @@ class ReadOnly(DatabaseDouble):
         raise AssertionError("a write transaction was begun")
 
 
-class Desk:
+class Desk(Steps):
     """Registrations over a database, and what lies in its tables."""
 
-    def __init__(self, database: Database, clock: HandClock, runner: asyncio.Runner) -> None:
-        self.clock = clock
-        self._database = database
-        self.runner = runner
-        self.keys = ApiKeys(database, b"p" * 32, clock)
-        self.registrations = Registrations(database, self.keys, base_url=BASE_URL, clock=clock)
+    def __init__(self, database: Database, runner: asyncio.Runner) -> None:
+        super().__init__(database, runner)
+        self.keys = ApiKeys(database, b"p" * 32, self.clock)
+        self.registrations = Registrations(database, self.keys, base_url=BASE_URL, clock=self.clock)
 
     def ask(self, email: str) -> None:
-        self.runner.run(self.registrations.request(parse_address(email), CALLER))
-
-    def peek(self, token: str) -> bool:
-        return self.runner.run(self.registrations.is_usable(token))
+        self.run(self.registrations.request(parse_address(email), CALLER))
 
     def redeem(self, token: str) -> str:
-        return self.runner.run(self.registrations.redeem(token)).key
+        return self.run(self.registrations.redeem(token)).key
 
     def verify(self, key: str) -> str | None:
-        return self.runner.run(self.keys.verify(key))
+        return self.run(self.keys.verify(key))
 
     def mails(self) -> list[Row]:
-        return self.rows("SELECT recipient, subject, body FROM outbox ORDER BY created_at")
+        return self.fetch("SELECT recipient, subject, body FROM outbox ORDER BY created_at")
 
     def links(self) -> list[Row]:
-        return self.rows("SELECT * FROM registrations ORDER BY created_at")
+        return self.fetch("SELECT * FROM registrations ORDER BY created_at")
 
     def last_token(self) -> str:
-        found = re.findall(rf"^{BASE_URL}/keys/([\w-]+)$", self.mails()[-1][2], re.MULTILINE)
-        assert len(found) == 1
-        return str(found[0])
-
-    def forget(self) -> None:
-        self.runner.run(self._database.write(lambda tx: forget_registrations(tx, self.clock())))
-
-    def rows(self, sql: str) -> list[Row]:
-        return self.runner.run(self._database.read(lambda tx: tx.fetch(sql)))
+        body = self.mails()[-1][2]
+        (token,) = re.findall(rf"^{BASE_URL}/keys/([\w-]+)$", body, re.MULTILINE)
+        return str(token)
 
 
 @pytest.fixture
 def desk(database: Database, runner: asyncio.Runner) -> Desk:
-    return Desk(database, HandClock(), runner)
+    return Desk(database, runner)
 
 
 def test_the_link_is_stored_only_as_a_digest(desk: Desk) -> None:
@@ -91,17 +81,15 @@ def test_link_used_twice_at_once_creates_one_key(
 ) -> None:
     desk.ask("name@example.com")
     token = desk.last_token()
-    rival = Desk(open_database(), desk.clock, runner)
+    desks = (desk, Desk(open_database(), runner)) * 4
 
-    async def scenario() -> list[object]:
-        return await asyncio.gather(
-            *(each.registrations.redeem(token) for each in (desk, rival) * 4),
-            return_exceptions=True,
-        )
+    async def all_at_once() -> list[object]:
+        redeemed = (each.registrations.redeem(token) for each in desks)
+        return await asyncio.gather(*redeemed, return_exceptions=True)
 
-    ended = runner.run(scenario())
+    ended = runner.run(all_at_once())
     assert sum(isinstance(each, LinkNotUsable) for each in ended) == 7
-    assert desk.rows("SELECT COUNT(*) FROM api_keys") == [(1,)]
+    assert desk.fetch("SELECT COUNT(*) FROM api_keys") == [(1,)]
 
 
 def test_who_tries_out_links_keeps_no_writer_waiting(
@@ -110,7 +98,7 @@ def test_who_tries_out_links_keeps_no_writer_waiting(
     desk.ask("name@example.com")
     used = desk.last_token()
     desk.redeem(used)
-    guessing = Desk(ReadOnly(database), desk.clock, runner)
+    guessing = Desk(ReadOnly(database), runner)
 
     for token in (used, "0" * 43, "nonsense"):
         with pytest.raises(LinkNotUsable):
@@ -171,28 +159,22 @@ def test_links_that_ran_out_are_forgotten_with_their_addresses(desk: Desk) -> No
     desk.ask("other@example.com")
     desk.clock.pass_seconds(DAY_SECONDS / 2)
 
-    desk.forget()
+    desk.write(lambda tx: forget_registrations(tx, desk.clock()))
 
     assert [row[1] for row in desk.links()] == ["other@example.com"]
     assert [row[0] for row in desk.mails()] == []
 
 
-def test_a_failed_transaction_leaves_the_link_as_it_was(
-    desk: Desk, database: Database, runner: asyncio.Runner
-) -> None:
+def test_a_failed_transaction_leaves_the_link_as_it_was(desk: Desk) -> None:
     desk.ask("name@example.com")
     token = desk.last_token()
-
-    async def rename(tx: Transaction, old: str, new: str) -> None:
-        await tx.execute(f"ALTER TABLE {old} RENAME TO {new}")
-
-    runner.run(database.write(lambda tx: rename(tx, "api_keys", "away")))
+    desk.execute("ALTER TABLE api_keys RENAME TO away")
     with pytest.raises(DatabaseUnavailable):
         desk.redeem(token)
-    assert desk.peek(token)
-    runner.run(database.write(lambda tx: rename(tx, "away", "api_keys")))
+    assert desk.run(desk.registrations.is_usable(token))
+    desk.execute("ALTER TABLE away RENAME TO api_keys")
     assert desk.verify(desk.redeem(token)) is not None
-    runner.run(database.write(lambda tx: rename(tx, "outbox", "away")))
+    desk.execute("ALTER TABLE outbox RENAME TO away")
     with pytest.raises(DatabaseUnavailable):
         desk.ask("other@example.com")
     assert [row[1] for row in desk.links()] == ["name@example.com"]

@@ -10,22 +10,14 @@ import pytest
 
 from barograph.collector.leader import collector_lease
 from barograph.errors import ConfigurationError
-from barograph.events.store import events_of_type
 from barograph.history.ledger import HISTORY
-from barograph.history.reader import HistoryReader
-from barograph.history.records import Version
 from barograph.kit.database import Row, Transaction, Work
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.records import ContractName
-from barograph.markets.samples import DAYS, STEPS, Measure
-from barograph.markets.series import reading_series
 from barograph.settings import Settings
-from barograph.stances.reveals import Announcement, announcements
 from barograph_demo.configuration import demo_settings
 from barograph_demo.replay.replay import MAX_ROWS, moments, replay
-from barograph_demo.world.contracts import LIVE_SYMBOLS
 from barograph_demo.world.world import World
 from support.clock import START, HandClock
 
@@ -76,28 +68,12 @@ class Past:
         asyncio.run(upgrade(self.history, packaged_migrations(HISTORY), self.clock))
 
     def carry(self) -> int:
+        databases = (self.database, self.history)
         world = World(5, EPOCH)
-        work = replay(
-            self.settings,
-            world,
-            (self.database, self.history),
-            self.clock,
-            lambda _done, _of: None,
-        )
-        return asyncio.run(work)
+        return asyncio.run(replay(self.settings, world, databases, self.clock, lambda *_: None))
 
     def rows(self, table: str) -> list[Row]:
-        return asyncio.run(self.database.read(lambda tx: tx.fetch(TABLES[table])))
-
-    def charted(self, contract: str, measure: Measure, days: int) -> list[int]:
-        """The instants at which the chart of a measure has values."""
-
-        series = asyncio.run(
-            self.database.read(
-                lambda tx: reading_series(tx, ContractName("bybit", contract), measure, days, START)
-            )
-        )
-        return [point.at for point in series.points if point.value is not None]
+        return asyncio.run(self.database.fetch(TABLES[table]))
 
 
 @pytest.fixture(scope="module")
@@ -130,35 +106,6 @@ def test_no_transaction_of_the_replay_is_large_and_nothing_is_missing(whole: Pas
     assert whole.rows("watched") == [(EPOCH, START, 1)]
     hours = {row[2] for row in whole.rows("readings") if row[0] == "hour"}
     assert hours == set(range(EPOCH + HOUR, START + 1, HOUR))
-
-
-def test_stances_of_the_past_were_announced_before_they_were_issued(whole: Past) -> None:
-    async def work() -> tuple[tuple[Announcement, ...], list[Version]]:
-        events = await events_of_type(whole.database, "reveal.announced")
-        history = HistoryReader(whole.history)
-        return announcements(events), await history.newest_versions("funding-regime-stance", 99)
-
-    announced, versions = asyncio.run(work())
-    assert [each.after_days for each in announced] == [7]
-    assert versions[-1].issued_at == announced[0].at
-
-
-def test_only_kept_contracts_are_recorded(whole: Past) -> None:
-    read = {row[1] for row in whole.rows("readings")}
-    liquidated = {row[1] for row in whole.rows("liquidations")}
-    assert len(liquidated) > 20
-    assert liquidated <= read
-    assert all(contract.endswith("USDT") for contract in read)
-
-
-def test_every_contract_has_long_accounts_wherever_its_charts_have_prices(whole: Past) -> None:
-    contracts = {row[1] for row in whole.rows("readings")}
-    assert contracts == LIVE_SYMBOLS
-    for contract in contracts:
-        for days in DAYS:
-            shares = whole.charted(contract, "long-accounts", days)
-            assert shares == whole.charted(contract, "price", days)
-            assert shares[-1] >= START - STEPS[days]
 
 
 @pytest.mark.thorough

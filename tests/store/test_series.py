@@ -3,16 +3,16 @@
 import asyncio
 from collections.abc import Iterable
 from functools import partial
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import pytest
 
-from barograph.kit.database import Database, DatabaseUnavailable, Transaction, Work
+from barograph.kit.database import Database, DatabaseUnavailable, Work
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
 from barograph.markets import liquidation_store, series
 from barograph.markets.liquidation_store import liquidation_series
 from barograph.markets.liquidations import LiquidationHour, Span
-from barograph.markets.records import ContractName, Liquidation, Side
+from barograph.markets.records import ContractName, Liquidation, Origin, Side
 from barograph.markets.regime import RegimeChange
 from barograph.markets.samples import (
     DAYS,
@@ -37,6 +37,7 @@ from barograph.markets.store import ReadingRow, Resolution, record_rows
 from support.backends import on_sqlite
 from support.clock import START, HandClock
 from support.databases import DatabaseDouble
+from support.steps import Steps
 
 T = TypeVar("T")
 
@@ -60,16 +61,12 @@ def a_reading(
     return ReadingRow(resolution, contract, at, price, rate_pct, interval_hours, interest, long_pct)
 
 
-class Record:
+class Record(Steps):
     """Writes the record and reads series from it, each in a transaction of its own."""
 
-    def __init__(self, database: Database, runner: asyncio.Runner) -> None:
-        self.database = database
-        self.runner = runner
-
-    def keep(self, readings: Iterable[ReadingRow]) -> None:
+    def keep(self, readings: Iterable[ReadingRow], origin: Origin = "measured") -> None:
         rows = list(readings)
-        self.write(lambda tx: record_rows(tx, "bybit", readings=rows))
+        self.write(lambda tx: record_rows(tx, "bybit", readings=rows, origin=origin))
 
     def keep_hours(self, *hours: LiquidationHour) -> None:
         self.write(lambda tx: record_rows(tx, "bybit", liquidation_hours=hours))
@@ -77,38 +74,27 @@ class Record:
     def watch(self, *spans: Span) -> None:
         self.write(lambda tx: record_rows(tx, "bybit", watched=spans))
 
+    def change_regime(self, *changes: RegimeChange) -> None:
+        self.write(lambda tx: record_rows(tx, "bybit", regime_changes=changes))
+
     def liquidate(self, at: int, side: Side, usd: float) -> None:
         event = Liquidation(at, "BTCUSDT", side, 2.0, usd / 2)
         self.write(lambda tx: record_rows(tx, "bybit", liquidations=[event]))
 
-    def write(self, work: Work[T]) -> T:
-        return self.runner.run(self.database.write(work))
-
     def series(
         self, measure: Measure = "price", days: int = 7, now: int = NOW, contract: str = "BTCUSDT"
     ) -> Series:
-        return self.runner.run(
-            self.database.read(
-                lambda tx: reading_series(tx, ContractName("bybit", contract), measure, days, now)
-            )
-        )
+        name = ContractName("bybit", contract)
+        return self.read(lambda tx: reading_series(tx, name, measure, days, now))
 
     def liquidations(self, days: int = 1, now: int = NOW) -> LiquidationSeries:
-        return self.runner.run(
-            self.database.read(lambda tx: liquidation_series(tx, "bybit", days, now, MIN_WATCHED))
-        )
+        return self.read(lambda tx: liquidation_series(tx, "bybit", days, now, MIN_WATCHED))
 
     def regimes(self, *instants: int, contract: str = "BTCUSDT") -> list[PastRegime]:
-        return self.runner.run(
-            self.database.read(lambda tx: regimes_at(tx, "bybit", contract, instants))
-        )
+        return self.read(lambda tx: regimes_at(tx, "bybit", contract, instants))
 
     def plan(self, sql: str, *values: str | int) -> str:
-        async def work(tx: Transaction) -> str:
-            rows = await tx.fetch(f"EXPLAIN QUERY PLAN {sql}", *values)
-            return "; ".join(str(row[-1]) for row in rows)
-
-        return self.runner.run(self.database.read(work))
+        return str(self.fetch(f"EXPLAIN QUERY PLAN {sql}", *values))
 
 
 @pytest.fixture
@@ -116,12 +102,12 @@ def record(database: Database, runner: asyncio.Runner) -> Record:
     return Record(database, runner)
 
 
-def known(found: Series) -> list[Point]:
-    return [point for point in found.points if point.value is not None]
+def known(series: Series) -> list[Point]:
+    return [point for point in series.points if point.value is not None]
 
 
-def missing(found: Series) -> list[int]:
-    return [point.at for point in found.points if point.value is None]
+def missing(series: Series) -> list[int]:
+    return [point.at for point in series.points if point.value is None]
 
 
 def hours_back(count: int, price: float = 100.0) -> list[ReadingRow]:
@@ -132,9 +118,7 @@ def hours_back(count: int, price: float = 100.0) -> list[ReadingRow]:
     ("days", "step", "count"),
     [(1, HOUR, 25), (7, HOUR, 169), (30, 2 * HOUR, 361), (60, 4 * HOUR, 361)],
 )
-def test_each_span_has_its_grid_and_few_points(
-    record: Record, days: int, step: int, count: int
-) -> None:
+def test_each_span_has_its_own_grid(record: Record, days: int, step: int, count: int) -> None:
     record.keep(hours_back(61 * 24))
     found = record.series(days=days)
     assert (found.interval, len(found.points), missing(found)) == (step, count, [])
@@ -148,54 +132,39 @@ def test_each_span_has_its_grid_and_few_points(
 def test_an_hour_without_a_reading_is_a_gap_and_is_not_filled(record: Record) -> None:
     unread = THIS_HOUR - 5 * HOUR
     record.keep(each for each in hours_back(7 * 24 + 1) if each.at != unread)
-    found = record.series()
-    assert missing(found) == [unread]
-    assert len(found.points) == 7 * 24 + 1
-
-
-def test_what_is_between_two_points_of_a_coarse_grid_does_not_fill_one(record: Record) -> None:
-    on_grid = THIS_HOUR // (4 * HOUR) * 4 * HOUR
-    record.keep([a_reading(on_grid - HOUR), a_reading(on_grid - 3 * HOUR)])
-    assert known(record.series(days=60)) == []
+    series = record.series()
+    assert (missing(series), len(series.points)) == ([unread], 7 * 24 + 1)
+    unknown = record.series(contract="GONEUSDT")
+    assert len(missing(unknown)) == len(unknown.points) > 0
 
 
 def test_each_measure_is_read_in_its_unit(record: Record) -> None:
-    record.keep(
-        [
-            a_reading(
-                THIS_HOUR,
-                price=67_000.5,
-                rate_pct=-0.01,
-                interval_hours=4,
-                interest=9e9,
-                long_pct=61.5,
-            )
-        ]
-    )
-    measures: tuple[Measure, ...] = ("price", "funding", "open-interest", "long-accounts")
-    found = [known(record.series(measure)) for measure in measures]
-    assert found == [[Point(THIS_HOUR, value)] for value in (67_000.5, -0.02, 9e9, 61.5)]
+    reading = a_reading(THIS_HOUR, price=67_000.5, rate_pct=-0.01, interval_hours=4)
+    record.keep([reading._replace(open_interest_usd=9e9, long_account_pct=61.5)])
+    values: dict[Measure, float] = {"price": 67_000.5, "funding": -0.02, "open-interest": 9e9}
+    values["long-accounts"] = 61.5
+    for measure, value in values.items():
+        assert known(record.series(measure)) == [Point(THIS_HOUR, value)]
 
 
 def test_a_backfilled_hour_says_so_of_the_values_it_has(record: Record) -> None:
     past = a_reading(THIS_HOUR - HOUR)._replace(funding_rate_pct=None)
-    record.write(lambda tx: record_rows(tx, "bybit", readings=[past], origin="backfilled"))
+    record.keep([past], "backfilled")
     record.keep([a_reading(THIS_HOUR)])
 
-    assert known(record.series()) == [
-        Point(THIS_HOUR - HOUR, 100.0, is_backfilled=True),
-        Point(THIS_HOUR, 100.0),
-    ]
-    assert record.series("funding").points[-2:] == (
-        *(Point(THIS_HOUR - HOUR, None), Point(THIS_HOUR, 0.01)),
-    )
+    backfilled = Point(THIS_HOUR - HOUR, 100.0, is_backfilled=True)
+    assert known(record.series()) == [backfilled, Point(THIS_HOUR, 100.0)]
+    unknown = Point(THIS_HOUR - HOUR, None)
+    assert record.series("funding").points[-2:] == (unknown, Point(THIS_HOUR, 0.01))
 
 
 def test_zero_is_a_value_and_a_share_that_was_not_known_is_a_gap(record: Record) -> None:
-    record.keep([a_reading(THIS_HOUR, rate_pct=0.0, interest=0.0)])
-    assert known(record.series("funding")) == [Point(THIS_HOUR, 0.0)]
-    assert known(record.series("open-interest")) == [Point(THIS_HOUR, 0.0)]
-    assert known(record.series("long-accounts")) == []
+    on_grid = THIS_HOUR // (4 * HOUR) * 4 * HOUR
+    record.keep([a_reading(on_grid, rate_pct=0.0, interest=0.0)])
+    record.keep(a_reading(on_grid - hours * HOUR) for hours in (1, 3))  # between two points
+    for measure, values in (("funding", [0.0]), ("open-interest", [0.0]), ("long-accounts", [])):
+        points = known(record.series(cast("Measure", measure), days=60))
+        assert points == [Point(on_grid, value) for value in values]
 
 
 def test_a_day_is_drawn_from_every_fifth_minute_where_there_are_minutes(record: Record) -> None:
@@ -206,50 +175,27 @@ def test_a_day_is_drawn_from_every_fifth_minute_where_there_are_minutes(record: 
     assert {point.value for point in found.points} == {2.0}
 
 
-def test_a_day_is_drawn_from_the_hours_where_no_minute_was_recorded(record: Record) -> None:
-    record.keep(hours_back(25))
-    record.keep([a_reading(NOW, "minute", "ETHUSDT")])
-    found = record.series(days=1)
-    assert (found.interval, missing(found)) == (HOUR, [])
-
-
-def test_the_first_minutes_of_a_record_do_not_hide_its_hours(record: Record) -> None:
-    record.keep(hours_back(25))
-    record.keep(a_reading(NOW - each * MINUTE, "minute") for each in range(60))
-    assert record.series(days=1).interval == HOUR
-
-
-def test_minutes_do_not_hide_backfilled_hours(record: Record) -> None:
+@pytest.mark.parametrize(("measured_hours", "minutes"), [(25, 0), (25, 60), (14, 14 * 60)])
+def test_minutes_of_a_part_do_not_hide_hours(
+    record: Record, measured_hours: int, minutes: int
+) -> None:
     past = hours_back(25)
-    record.keep(past[:14])
-    record.write(lambda tx: record_rows(tx, "bybit", readings=past[14:], origin="backfilled"))
-    record.keep(a_reading(NOW - each * MINUTE, "minute") for each in range(14 * 60))
-    found = record.series(days=1)
-    assert (found.interval, missing(found)) == (HOUR, [])
-
-
-def test_an_unknown_contract_has_a_series_of_gaps(record: Record) -> None:
-    record.keep(hours_back(25))
-    found = record.series(contract="GONEUSDT")
-    assert known(found) == []
-    assert len(missing(found)) == len(found.points) > 0
+    record.keep(past[:measured_hours])
+    record.keep(past[measured_hours:], "backfilled")
+    record.keep([a_reading(NOW, "minute", "ETHUSDT")])
+    record.keep(a_reading(NOW - each * MINUTE, "minute") for each in range(minutes))
+    series = record.series(days=1)
+    assert (series.interval, missing(series)) == (HOUR, [])
 
 
 def test_a_sample_is_awaited_for_a_while_before_it_is_missing(record: Record) -> None:
-    record.keep([a_reading(THIS_HOUR - HOUR)])
+    record.keep([a_reading(THIS_HOUR - HOUR), a_reading(THIS_HOUR + 2 * HOUR)])  # a clock set back
     assert record.series(now=THIS_HOUR + GRACE - 1).points[-1].at == THIS_HOUR - HOUR
     assert record.series(now=THIS_HOUR + GRACE).points[-1] == Point(THIS_HOUR, None)
 
 
-def test_readings_of_a_clock_that_was_set_back_stay_out(record: Record) -> None:
-    record.keep([a_reading(THIS_HOUR), a_reading(THIS_HOUR + HOUR)])
-    assert record.series().points[-1].at == THIS_HOUR
-
-
 @pytest.mark.parametrize(("days", "hours"), [(1, 1), (7, 6), (30, 24), (60, 24)])
-def test_liquidations_come_in_columns_that_lie_on_a_grid(
-    record: Record, days: int, hours: int
-) -> None:
+def test_liquidation_columns_lie_on_a_grid(record: Record, days: int, hours: int) -> None:
     record.keep_hours(
         *(LiquidationHour(THIS_HOUR - each * HOUR, 2.0, 1.0, 100.0) for each in range(1, 62 * 24))
     )
@@ -275,47 +221,40 @@ def test_a_column_that_was_watched_too_little_is_partial(record: Record) -> None
     assert unknown == LiquidationColumn(THIS_HOUR - 4 * HOUR, None, None, 0.0, partial=True)
 
 
-def test_a_column_of_many_hours_counts_the_unwatched_among_them(record: Record) -> None:
+def test_a_column_of_many_hours_counts_every_moment_that_nobody_watched(record: Record) -> None:
     day = NOW // DAY * DAY - DAY
-    record.keep_hours(*(LiquidationHour(day + each * HOUR, 1.5, 0.5, 100.0) for each in range(12)))
-    column = next(each for each in record.liquidations(30).columns if each.at == day)
-    assert column == LiquidationColumn(day, 18.0, 6.0, 50.0, partial=True)
+    whole = [LiquidationHour(day + each * HOUR, 1.5, 0.5, 100.0) for each in range(23)]
 
+    def column() -> LiquidationColumn:
+        return next(each for each in record.liquidations(30).columns if each.at == day)
 
-def test_a_moment_that_nobody_watched_is_never_rounded_away(record: Record) -> None:
-    day = NOW // DAY * DAY - DAY
-    hours = [LiquidationHour(day + each * HOUR, 1.0, 1.0, 100.0) for each in range(23)]
-    record.keep_hours(*hours, LiquidationHour(day + 23 * HOUR, 1.0, 1.0, 99.99))
-    column = next(each for each in record.liquidations(30).columns if each.at == day)
-    assert column.watched_pct == 99.99
-
-
-def test_the_day_that_is_not_over_is_partial(record: Record) -> None:
-    today = NOW // DAY * DAY
-    record.keep_hours(
-        *(LiquidationHour(at, 1.0, 1.0, 100.0) for at in range(today, THIS_HOUR, HOUR))
-    )
-    last = record.liquidations(30).columns[-1]
-    assert (last.at, last.partial) == (today, True)
-    passed = NOW - today
-    assert last.watched_pct == pytest.approx(100 * (THIS_HOUR - today) / passed, abs=0.01)
+    record.keep_hours(*whole[:12])
+    assert column() == LiquidationColumn(day, 18.0, 6.0, 50.0, partial=True)
+    record.keep_hours(*whole[12:], LiquidationHour(day + 23 * HOUR, 1.0, 1.0, 99.99))
+    assert column().watched_pct == 99.99
 
 
 def test_a_day_is_not_over_however_much_of_it_was_watched_already(record: Record) -> None:
     today = NOW // DAY * DAY
-    record.keep_hours(
-        *(LiquidationHour(today + each * HOUR, 1.0, 1.0, 100.0) for each in range(23))
-    )
-    late = record.liquidations(30, now=today + 23 * HOUR + GRACE).columns[-1]
-    assert (late.at, late.watched_pct, late.partial) == (today, 99.63, True)
-    over = record.liquidations(30, now=today + DAY).columns[-1]
-    assert (over.at, over.watched_pct, over.partial) == (today, 95.83, False)
+    early = range(today, THIS_HOUR, HOUR)
+    record.keep_hours(*(LiquidationHour(at, 1.0, 1.0, 100.0) for at in early))
+    last = record.liquidations(30).columns[-1]
+    assert (last.at, last.partial) == (today, True)
+    share = 100 * (THIS_HOUR - today) / (NOW - today)
+    assert last.watched_pct == pytest.approx(share, abs=0.01)
+
+    late = range(THIS_HOUR, today + 23 * HOUR, HOUR)
+    record.keep_hours(*(LiquidationHour(at, 1.0, 1.0, 100.0) for at in late))
+    for now, watched, is_partial in (
+        (today + 23 * HOUR + GRACE, 99.63, True),
+        (today + DAY, 95.83, False),
+    ):
+        last = record.liquidations(30, now=now).columns[-1]
+        assert (last.at, last.watched_pct, last.partial) == (today, watched, is_partial)
 
 
 @pytest.mark.parametrize("days", DAYS)
-def test_the_interval_that_runs_is_there_up_to_the_newest_watched_minute(
-    record: Record, days: int
-) -> None:
+def test_running_interval_ends_with_the_newest_watched_minute(record: Record, days: int) -> None:
     last_hours = range(THIS_HOUR - 23 * HOUR, THIS_HOUR, HOUR)
     record.keep_hours(*(LiquidationHour(at, 1.0, 0.5, 100.0) for at in last_hours))
     newest = NOW - 2 * MINUTE
@@ -334,9 +273,7 @@ def test_the_interval_that_runs_is_there_up_to_the_newest_watched_minute(
     assert last.at <= newest < last.at + found.interval
 
 
-def test_what_was_missed_of_the_running_hour_counts_against_what_has_passed(
-    record: Record,
-) -> None:
+def test_missed_time_of_the_running_hour_counts_against_what_has_passed(record: Record) -> None:
     record.watch((THIS_HOUR, THIS_HOUR + 5 * MINUTE), (NOW - 5 * MINUTE, NOW))
     assert NOW - THIS_HOUR == 20 * MINUTE
     assert record.liquidations().columns[-1].watched_pct == 50.0
@@ -366,12 +303,11 @@ def test_an_hour_that_has_ended_and_is_not_summed_up_yet_is_counted(record: Reco
 
 
 def test_an_hour_that_is_summed_up_is_not_counted_again(record: Record) -> None:
-    record.keep_hours(LiquidationHour(THIS_HOUR - HOUR, 3.0, 0.0, 100.0))
+    ended = LiquidationColumn(THIS_HOUR - HOUR, 3.0, 0.0, 100.0, partial=False)
+    record.keep_hours(LiquidationHour(ended.at, 3.0, 0.0, 100.0))
     record.watch((THIS_HOUR - 2 * HOUR, THIS_HOUR))
-    record.liquidate(THIS_HOUR - HOUR, "long", 3.0)
-    last = record.liquidations(now=THIS_HOUR).columns[-1]
-
-    assert last == LiquidationColumn(THIS_HOUR - HOUR, 3.0, 0.0, 100.0, partial=False)
+    record.liquidate(ended.at, "long", 3.0)
+    assert record.liquidations(now=THIS_HOUR).columns[-1] == ended
 
 
 def test_time_that_nobody_watches_is_a_gap_up_to_now(record: Record) -> None:
@@ -386,9 +322,7 @@ def test_time_that_nobody_watches_is_a_gap_up_to_now(record: Record) -> None:
 
 
 @pytest.mark.both_engines
-def test_a_day_of_liquidations_is_summed_by_coin_with_its_largest_and_its_gaps(
-    record: Record,
-) -> None:
+def test_day_of_liquidations_has_its_coins_its_largest_and_its_gaps(record: Record) -> None:
     start = NOW // DAY * DAY - DAY
     record.liquidate(start, "long", 3.0)
     record.liquidate(start + HOUR, "long", 2.0)
@@ -396,7 +330,7 @@ def test_a_day_of_liquidations_is_summed_by_coin_with_its_largest_and_its_gaps(
     record.liquidate(start + DAY, "short", 8.0)
     record.watch((start - HOUR, start + HOUR), (start + 7 * HOUR, NOW))
     reader = SeriesReader(record.database, HandClock(NOW), MIN_WATCHED, "bybit")
-    days = record.runner.run(reader.liquidation_days())
+    days = record.run(reader.liquidation_days())
 
     assert days.yesterday.coins == (LiquidatedCoin("BTC", 5.0, 4.0),)
     assert [each.usd for each in days.yesterday.largest] == [4.0, 3.0, 2.0]
@@ -407,15 +341,12 @@ def test_a_day_of_liquidations_is_summed_by_coin_with_its_largest_and_its_gaps(
     assert len(days.hours.columns) == 24
 
 
-def test_a_past_regime_is_the_label_in_force_then_with_the_rate_that_was_measured_then(
-    record: Record,
-) -> None:
-    changes = [
+def test_past_regime_has_the_label_and_the_rate_of_its_time(record: Record) -> None:
+    record.change_regime(
         RegimeChange(NOW - 8 * DAY, "long-leaning", 0.02),
         RegimeChange(NOW - DAY, "unknown", None),
         RegimeChange(NOW - HOUR, "neutral", 0.01),
-    ]
-    record.write(lambda tx: record_rows(tx, "bybit", regime_changes=changes))
+    )
     record.keep(
         a_reading(THIS_HOUR - days * DAY, rate_pct=0.001 * days, interval_hours=4)
         for days in (0, 1, 7, 30)
@@ -430,34 +361,23 @@ def test_a_past_regime_is_the_label_in_force_then_with_the_rate_that_was_measure
 
 
 def test_a_label_tells_nothing_about_an_hour_that_nobody_measured(record: Record) -> None:
-    changes = [RegimeChange(NOW - 8 * DAY, "long-leaning", 0.02)]
-    record.write(lambda tx: record_rows(tx, "bybit", regime_changes=changes))
+    record.change_regime(RegimeChange(NOW - 8 * DAY, "long-leaning", 0.02))
     record.keep([a_reading(THIS_HOUR - 2 * HOUR), a_reading(THIS_HOUR, contract="ETHUSDT")])
+    record.keep([a_reading(THIS_HOUR - DAY)], "backfilled")
 
+    measured = PastRegime("long-leaning", 0.01, THIS_HOUR - 2 * HOUR)
     at_its_end, after = THIS_HOUR - HOUR - 1, THIS_HOUR - HOUR
-    assert record.regimes(at_its_end, after, NOW) == [
-        *(PastRegime("long-leaning", 0.01, THIS_HOUR - 2 * HOUR), NOT_RECORDED, NOT_RECORDED)
-    ]
+    past = record.regimes(at_its_end, after, NOW)
+    assert past == [measured, NOT_RECORDED, NOT_RECORDED]
     assert record.regimes(NOW, contract="ETHUSDT") == [PastRegime("long-leaning", 0.01, THIS_HOUR)]
-
-
-def test_a_backfilled_hour_has_no_label(record: Record) -> None:
-    changes = [RegimeChange(NOW - 8 * DAY, "long-leaning", 0.02)]
-    record.write(lambda tx: record_rows(tx, "bybit", regime_changes=changes))
-    past = [a_reading(THIS_HOUR - DAY)]
-    record.write(lambda tx: record_rows(tx, "bybit", readings=past, origin="backfilled"))
-
-    assert record.regimes(NOW - DAY) == [
-        PastRegime(None, 0.01, THIS_HOUR - DAY, is_backfilled=True)
-    ]
+    backfilled = PastRegime(None, 0.01, THIS_HOUR - DAY, is_backfilled=True)
+    assert record.regimes(NOW - DAY) == [backfilled]
 
 
 def test_a_delisted_contract_is_found_by_its_asset(record: Record) -> None:
     record.keep([a_reading(THIS_HOUR, contract="GONEUSDT")])
-    found = record.runner.run(
-        record.database.read(lambda tx: recorded_contract(tx, "bybit", {}, "gone"))
-    )
-    assert found == "GONEUSDT"
+    name = record.read(lambda tx: recorded_contract(tx, "bybit", {}, "gone"))
+    assert name == "GONEUSDT"
 
 
 def test_the_watched_share_is_that_of_stored_hours_and_then_of_spans(record: Record) -> None:
@@ -467,11 +387,10 @@ def test_the_watched_share_is_that_of_stored_hours_and_then_of_spans(record: Rec
 
     def shares(start: int, step: int, count: int) -> list[float]:
         grid = range(start, start + count * step, step)
-        work = partial(
-            liquidation_store.watched_shares, venue="bybit", grid=grid, now=THIS_HOUR + 30 * MINUTE
-        )
-        found = record.runner.run(record.database.read(work))
-        return [found.get(at, 0.0) for at in grid]
+        now = THIS_HOUR + 30 * MINUTE
+        read = partial(liquidation_store.watched_shares, venue="bybit", grid=grid, now=now)
+        watched = record.read(read)
+        return [watched.get(at, 0.0) for at in grid]
 
     assert shares(THIS_HOUR - 4 * HOUR, HOUR, 5) == [0.0, 0.5, 0.5, 0.75, 0.025]
     assert shares(THIS_HOUR - MINUTE, MINUTE, 4) == [0.0, 1.0, 0.5, 0.0]
@@ -480,29 +399,28 @@ def test_the_watched_share_is_that_of_stored_hours_and_then_of_spans(record: Rec
 
 @on_sqlite
 def test_every_statement_finds_its_rows_by_an_index(record: Record) -> None:
-    sql = series._READINGS.format(column="last_price")
-    readings = record.plan(sql, "bybit", "hour", "BTCUSDT", 0, NOW, HOUR)
-    assert "(venue=? AND resolution=? AND contract=? AND at>? AND at<?)" in readings
-    sums = record.plan(liquidation_store._BY_CONTRACT, "bybit", 0, NOW)
-    largest = record.plan(liquidation_store._LARGEST.sql, "bybit", 0, NOW, 20)
-    for day in (sums, largest):
-        assert "USING COVERING INDEX sqlite_autoindex_liquidations_1 (venue=? AND at>?" in day
-    for each in (liquidation_store._WATCHED_HOURS, liquidation_store._COLUMNS):
-        columns = record.plan(each, "bybit", 0, NOW, HOUR)
-        assert "SEARCH liquidation_hours USING INDEX" in columns
-        assert "(venue=? AND at>? AND at<?)" in columns
-    hour = record.plan(liquidation_store._NEWEST_HOUR, "bybit", NOW)
-    assert "(venue=? AND at<?)" in hour
-    regime = record.plan(series._REGIME, "bybit", NOW)
-    assert "(venue=? AND at<?)" in regime
-    rate = record.plan(series._RATE.sql, "bybit", "BTCUSDT", THIS_HOUR)
-    assert "(venue=? AND resolution=? AND contract=? AND at=?)" in rate
-    begun = record.plan(liquidation_store._FIRST_SPAN, "bybit")
-    begun += record.plan(liquidation_store._FIRST_WATCHED_HOUR, "bybit")
-    for plan in (readings, columns, hour, regime, rate, begun):
-        assert "SCAN" not in plan
-    for plan in (readings, regime, begun):
-        assert "TEMP B-TREE" not in plan
+    store, plan = liquidation_store, record.plan
+    by_time = "(venue=? AND at<?)"
+    by_span = "(venue=? AND at>? AND at<?)"
+    of_contract = "(venue=? AND resolution=? AND contract=? AND "
+    covered = "USING COVERING INDEX sqlite_autoindex_liquidations_1 (venue=? AND at>?"
+    prices = series._READINGS.format(column="last_price")
+    readings = plan(prices, "bybit", "hour", "BTCUSDT", 0, NOW, HOUR)
+    regime = plan(series._REGIME, "bybit", NOW)
+    begun = plan(store._FIRST_SPAN, "bybit") + plan(store._FIRST_WATCHED_HOUR, "bybit")
+    columns = [plan(sql, "bybit", 0, NOW, HOUR) for sql in (store._WATCHED_HOURS, store._COLUMNS)]
+    hour = plan(store._NEWEST_HOUR, "bybit", NOW)
+    rate = plan(series._RATE.sql, "bybit", "BTCUSDT", THIS_HOUR)
+
+    assert f"{of_contract}at>? AND at<?)" in readings
+    assert f"{of_contract}at=?)" in rate
+    assert covered in plan(store._BY_CONTRACT, "bybit", 0, NOW)
+    assert covered in plan(store._LARGEST.sql, "bybit", 0, NOW, 20)
+    assert by_time in hour
+    assert by_time in regime
+    assert all(by_span in each for each in columns)
+    assert "SCAN" not in str([readings, *columns, hour, regime, rate, begun])
+    assert "TEMP B-TREE" not in readings + regime + begun
 
 
 class Counted(DatabaseDouble):
@@ -525,9 +443,7 @@ def counted(database: Database) -> Counted:
     return Counted(database)
 
 
-def test_a_crowd_of_readers_costs_one_read_a_minute(
-    counted: Counted, runner: asyncio.Runner
-) -> None:
+async def test_a_crowd_of_readers_costs_one_read_a_minute(counted: Counted) -> None:
     clock = HandClock()
     reader = SeriesReader(counted, clock, MIN_WATCHED, "bybit")
 
@@ -535,52 +451,47 @@ def test_a_crowd_of_readers_costs_one_read_a_minute(
         asked = [reader.reading(BITCOIN, "price", 7) for _ in range(50)]
         return await asyncio.gather(*asked)
 
-    first = runner.run(crowd())
+    first = await crowd()
     assert counted.reads == 1
     assert all(each is first[0] for each in first)
     clock.pass_seconds(59)
-    runner.run(crowd())
+    await crowd()
     assert counted.reads == 1
     clock.pass_seconds(1)
-    assert runner.run(crowd())[0].as_of == START + MINUTE
+    assert (await crowd())[0].as_of == START + MINUTE
     assert counted.reads == 2
 
 
-def test_series_regimes_and_liquidations_are_kept_apart(
-    counted: Counted, runner: asyncio.Runner
-) -> None:
+async def test_series_regimes_and_liquidations_are_kept_apart(counted: Counted) -> None:
     reader = SeriesReader(counted, HandClock(), MIN_WATCHED, "bybit")
     for _ in range(2):
         for days in DAYS:
-            assert runner.run(reader.reading(BITCOIN, "price", days)).days == days
-            assert runner.run(reader.liquidations(days)).days == days
-        assert runner.run(reader.regimes(BITCOIN, (1, 7))) == [NOT_RECORDED] * 2
-        assert runner.run(reader.regimes(BITCOIN, (1,))) == [NOT_RECORDED]
-        assert runner.run(reader.regimes(ETHER, (1,))) == [NOT_RECORDED]
+            assert (await reader.reading(BITCOIN, "price", days)).days == days
+            assert (await reader.liquidations(days)).days == days
+        for contract, past in ((BITCOIN, (1, 7)), (BITCOIN, (1,)), (ETHER, (1,))):
+            assert await reader.regimes(contract, past) == [NOT_RECORDED] * len(past)
     assert counted.reads == 2 * len(DAYS) + 3
 
 
-def test_a_failed_read_is_not_kept(counted: Counted, runner: asyncio.Runner) -> None:
+async def test_a_failed_read_is_not_kept(counted: Counted) -> None:
     reader = SeriesReader(counted, HandClock(), MIN_WATCHED, "bybit")
     counted.away = True
     with pytest.raises(DatabaseUnavailable):
-        runner.run(reader.reading(BITCOIN, "price", 7))
+        await reader.reading(BITCOIN, "price", 7)
     counted.away = False
-    assert runner.run(reader.reading(BITCOIN, "price", 7)).days == 7
+    assert (await reader.reading(BITCOIN, "price", 7)).days == 7
 
 
-def test_no_more_series_are_kept_than_there_is_room_for(
-    counted: Counted, runner: asyncio.Runner
-) -> None:
+async def test_no_more_series_are_kept_than_there_is_room_for(counted: Counted) -> None:
     reader = SeriesReader(counted, HandClock(), MIN_WATCHED, "bybit")
 
     async def ask(names: Iterable[int]) -> None:
         for name in names:
             await reader.reading(ContractName("bybit", f"C{name}USDT"), "price", 1)
 
-    runner.run(ask(range(KEPT_SERIES + 1)))
+    await ask(range(KEPT_SERIES + 1))
     assert counted.reads == KEPT_SERIES + 1
-    runner.run(ask(range(1, KEPT_SERIES + 1)))  # the newest are still there
+    await ask(range(1, KEPT_SERIES + 1))  # the newest are still there
     assert counted.reads == KEPT_SERIES + 1
-    runner.run(ask([0]))
+    await ask([0])
     assert counted.reads == KEPT_SERIES + 2

@@ -17,6 +17,7 @@ from barograph.markets.store import (
 )
 from support.backends import on_engines
 from support.clock import START
+from support.steps import Steps
 
 STEP = 8 * HOUR
 AT = START // STEP * STEP
@@ -30,45 +31,22 @@ def kept(value: float, at: int = AT, revision: int = 1, read_at: int = START) ->
     return SettlementReport("BTCUSDT", at, revision, value, read_at, "backfilled")
 
 
-class Reports:
+class Reports(Steps):
     """The verbs of the table, each in a transaction of its own."""
 
-    def __init__(self, database: Database, runner: asyncio.Runner) -> None:
-        self.database = database
-        self.runner = runner
-
     def record(self, *rates: SettledRate, at: int = START) -> list[SettlementReport]:
-        return self.runner.run(
-            self.database.write(lambda tx: record_settlement_reports(tx, "bybit", rates, at))
-        )
+        return self.write(lambda tx: record_settlement_reports(tx, "bybit", rates, at))
 
     def read_minute(self, at: int) -> None:
         """Record a reading of our own."""
         row = ReadingRow("minute", "BTCUSDT", at, 9.0, 0.01, 8.0, None, None)
-
-        self.runner.run(self.database.write(lambda tx: record_rows(tx, "bybit", readings=[row])))
+        self.write(lambda tx: record_rows(tx, "bybit", readings=[row]))
 
     def newest(self, count: int = 100) -> list[SettlementReport]:
-        return self.runner.run(
-            self.database.read(lambda tx: newest_settlement_reports(tx, "bybit", "BTCUSDT", count))
-        )
-
-    def readings(self, count: int) -> list[FundingSettlement]:
-        return self.runner.run(
-            self.database.read(lambda tx: newest_settlements(tx, "bybit", "BTCUSDT", count))
-        )
-
-    def run(self, sql: str) -> None:
-        self.runner.run(self.database.write(lambda tx: tx.execute(sql)))
+        return self.read(lambda tx: newest_settlement_reports(tx, "bybit", "BTCUSDT", count))
 
     def rows(self) -> list[Row]:
-        return self.runner.run(
-            self.database.read(
-                lambda tx: tx.fetch(
-                    "SELECT * FROM settlement_reports ORDER BY contract, at, revision"
-                )
-            )
-        )
+        return self.fetch("SELECT * FROM settlement_reports ORDER BY contract, at, revision")
 
 
 @pytest.fixture
@@ -77,16 +55,19 @@ def reports(database: Database, runner: asyncio.Runner) -> Reports:
 
 
 def test_what_is_reported_is_kept_with_the_instant_it_was_first_read(reports: Reports) -> None:
-    added = reports.record(rate(0.01), rate(0.0, AT - STEP))
+    newest, oldest = rate(0.01), rate(0.0, AT - 2 * STEP)
+    late = rate(0.02, AT - STEP)
+    reports.record(rate(0.02, contract="ETHUSDT"))
 
-    assert added == [kept(0.01), kept(0.0, AT - STEP)]
-    assert reports.record(rate(0.01), rate(0.0, AT - STEP), at=START + HOUR) == []
-    assert reports.newest() == [kept(0.0, AT - STEP), kept(0.01)]
+    assert reports.record(newest, oldest) == [kept(0.01), kept(0.0, AT - 2 * STEP)]
+    assert reports.record(newest, late, oldest, at=START + 1) == [
+        kept(0.02, AT - STEP, read_at=START + 1)
+    ]
+    assert reports.record(newest, late, oldest, at=START + HOUR) == reports.record() == []
+    assert [report.funding_rate_pct for report in reports.newest()] == [0.0, 0.02, 0.01]
 
 
-def test_a_report_is_backfilled_when_it_is_first_read_after_the_next_settlement(
-    reports: Reports,
-) -> None:
+def test_report_read_after_the_next_settlement_is_backfilled(reports: Reports) -> None:
     for back in (1, 2):
         reports.read_minute(AT - back * STEP - MINUTE)
     reports.record(rate(0.01, AT - STEP), at=AT)
@@ -107,16 +88,6 @@ def test_a_report_is_measured_only_if_we_were_reading_when_it_settled(reports: R
     assert [each.origin for each in reports.newest()] == ["backfilled", "measured"]
 
 
-def test_a_settlement_that_the_report_lacked_is_added_when_it_comes(reports: Reports) -> None:
-    reports.record(rate(0.01), rate(0.03, AT - 2 * STEP))
-
-    late = reports.record(
-        rate(0.01), rate(0.02, AT - STEP), rate(0.03, AT - 2 * STEP), at=START + 1
-    )
-
-    assert late == [kept(0.02, AT - STEP, read_at=START + 1)]
-
-
 def test_another_rate_is_the_next_revision_also_when_it_is_an_old_one(reports: Reports) -> None:
     reports.record(rate(0.01))
     reports.record(rate(0.012), at=START + HOUR)
@@ -133,25 +104,15 @@ def test_a_revision_is_never_older_than_what_it_revises(reports: Reports) -> Non
     assert reports.newest() == [kept(0.012, revision=2)]
 
 
-def test_contracts_do_not_mix(reports: Reports) -> None:
-    reports.record(rate(0.01))
-    reports.record(rate(0.02, contract="ETHUSDT"))
-
-    assert reports.newest() == [kept(0.01)]
-    assert reports.record() == []
-
-
-def test_the_newest_settlements_are_given_oldest_first(
-    reports: Reports, database: Database, runner: asyncio.Runner
-) -> None:
+def test_the_newest_settlements_are_given_oldest_first(reports: Reports) -> None:
     rates = [rate(float(back), AT - back * STEP) for back in range(5)]
     own = [FundingSettlement(each.contract, each.at, 9.0, 8.0, each.at - 1) for each in rates]
     reports.record(*rates)
-
-    runner.run(database.write(lambda tx: record_rows(tx, "bybit", settlements=own)))
+    reports.write(lambda tx: record_rows(tx, "bybit", settlements=own))
 
     assert [each.funding_rate_pct for each in reports.newest(3)] == [2.0, 1.0, 0.0]
-    assert reports.readings(2) == [own[1], own[0]]
+    newest = reports.read(lambda tx: newest_settlements(tx, "bybit", "BTCUSDT", 2))
+    assert newest == [own[1], own[0]]
 
 
 def test_a_report_is_kept_whole_or_not_at_all(reports: Reports) -> None:
@@ -184,14 +145,12 @@ def test_a_report_is_kept_whole_or_not_at_all(reports: Reports) -> None:
     ),
     indirect=["engine"],
 )
-def test_the_database_itself_refuses_whatever_is_not_the_next_revision(
-    reports: Reports, sql: str
-) -> None:
+def test_database_refuses_what_is_not_the_next_revision(reports: Reports, sql: str) -> None:
     reports.record(rate(0.01))
     before = reports.rows()
 
     with pytest.raises(ConstraintViolated):
-        reports.run(sql)
+        reports.execute(sql)
 
     assert reports.rows() == before
 

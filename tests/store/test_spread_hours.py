@@ -1,7 +1,5 @@
 """The record of funding spreads comes from the hours of each venue."""
 
-import asyncio
-
 import pytest
 
 from barograph.kit.database import Database, Transaction
@@ -18,9 +16,7 @@ INSERT INTO readings (venue, origin, resolution, contract, at, last_price, fundi
 
 
 @pytest.mark.both_engines
-def test_spreads_are_per_eight_hours_and_of_the_last_thirty_days(
-    database: Database, runner: asyncio.Runner
-) -> None:
+async def test_spreads_are_per_eight_hours_and_of_the_last_thirty_days(database: Database) -> None:
     now = START // HOUR * HOUR
     hours = {now - HOUR: 0.01, now - 2 * HOUR: None, now - 31 * DAY: 0.01}
     rows = [
@@ -32,7 +28,7 @@ def test_spreads_are_per_eight_hours_and_of_the_last_thirty_days(
         for at in hours:
             await tx.execute(OTHER, at)
 
-    runner.run(database.write(record))
-    found = runner.run(database.read(lambda tx: spread_hours(tx, CONTRACTS, now)))
+    await database.write(record)
+    found = await database.read(lambda tx: spread_hours(tx, CONTRACTS, now))
 
     assert found.hours("BTC", CONTRACTS) == [SpreadHour(0.04 - 0.02, is_backfilled=True)]

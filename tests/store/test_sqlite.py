@@ -8,7 +8,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from barograph.kit.database import DatabaseUnavailable, Row, Transaction
+from barograph.kit.database import DatabaseUnavailable, Transaction
 from barograph.kit.sqlite import SAFE_WAL, SQLiteDatabase, sqlite_version
 
 
@@ -21,43 +21,39 @@ def path(tmp_path: Path) -> Path:
 def numbers(path: Path) -> Iterator[SQLiteDatabase]:
     """A file with an empty table of numbers, opened by a caller without patience."""
     database = SQLiteDatabase(path, busy_ms=1)
-
-    async def work(tx: Transaction) -> None:
-        await tx.script("CREATE TABLE numbers (n BIGINT NOT NULL)")
-
-    asyncio.run(database.write(work))
+    create = "CREATE TABLE numbers (n BIGINT NOT NULL)"
+    asyncio.run(database.write(lambda tx: tx.script(create)))
     yield database
     asyncio.run(database.close())
 
 
-async def count(tx: Transaction) -> int:
-    rows = await tx.fetch("SELECT count(*) FROM numbers")
-    return int(rows[0][0])
+def count(database: SQLiteDatabase) -> int:
+    ((rows,),) = asyncio.run(database.read(lambda tx: tx.fetch("SELECT count(*) FROM numbers")))
+    return int(rows)
 
 
 async def insert(tx: Transaction) -> None:
     await tx.execute("INSERT INTO numbers (n) VALUES ($1)", 1)
 
 
-def refusal(database: SQLiteDatabase, verb: str = "read") -> str:
-    async def look(tx: Transaction) -> list[Row]:
-        return await tx.fetch("SELECT * FROM sqlite_master")
-
-    call = database.read if verb == "read" else database.write
-    with pytest.raises(DatabaseUnavailable) as refused:
-        asyncio.run(call(look))
-    return str(refused.value)
+def refusal(database: SQLiteDatabase, sql: str = "SELECT * FROM sqlite_master") -> str:
+    """What both verbs say, which doesn't name the file."""
+    said = set()
+    for verb in (database.read, database.write):
+        with pytest.raises(DatabaseUnavailable) as refused:
+            asyncio.run(verb(lambda tx: tx.fetch(sql)))
+        said.add(str(refused.value))
+    (message,) = said
+    assert "secret-folder" not in message
+    return message
 
 
 @pytest.mark.parametrize(("pragma", "value"), [("journal_mode", "wal"), ("synchronous", 2)])
-def test_both_connections_are_set_to_survive_a_power_cut(
+def test_connections_survive_a_power_cut(
     numbers: SQLiteDatabase, pragma: str, value: object
 ) -> None:
-    async def ask(tx: Transaction) -> list[Row]:
-        return await tx.fetch(f"PRAGMA {pragma}")
-
-    assert asyncio.run(numbers.write(ask)) == [(value,)]
-    assert asyncio.run(numbers.read(ask)) == [(value,)]
+    for verb in (numbers.write, numbers.read):
+        assert asyncio.run(verb(lambda tx: tx.fetch(f"PRAGMA {pragma}"))) == [(value,)]
 
 
 def test_the_library_in_use_has_a_safe_log() -> None:
@@ -70,7 +66,7 @@ SELECT max(n) FROM counted
 """
 
 
-def test_long_statements_and_several_run_in_a_thread(numbers: SQLiteDatabase) -> None:
+async def test_long_statements_and_several_run_in_a_thread(numbers: SQLiteDatabase) -> None:
     before = set(threading.enumerate())
 
     def threads() -> int:
@@ -81,121 +77,78 @@ def test_long_statements_and_several_run_in_a_thread(numbers: SQLiteDatabase) ->
         await tx.fetch("SELECT 1")
         return threading.current_thread().name
 
-    async def work() -> None:
-        await numbers.fetch("SELECT count(*) FROM numbers")
-        assert threads() == 0  # a thread costs more than a short statement
-        reading, turns = asyncio.create_task(numbers.fetch(LONG)), 0
-        while not reading.done():
-            await asyncio.sleep(0)
-            turns += 1
-        assert await reading == [(1_000_000,)]
-        assert (threads(), turns > 5) == (1, True)  # the event loop goes on
-        assert (await numbers.read(several)).startswith("sqlite-read")
-
-    asyncio.run(work())
-
-
-def test_a_transaction_that_waits_for_something_else_is_refused_and_rolled_back(
-    numbers: SQLiteDatabase,
-) -> None:
-    async def work(tx: Transaction) -> None:
-        await insert(tx)
+    await numbers.fetch("SELECT count(*) FROM numbers")
+    assert threads() == 0  # a thread costs more than a short statement
+    reading, turns = asyncio.create_task(numbers.fetch(LONG)), 0
+    while not reading.done():
         await asyncio.sleep(0)
-        await insert(tx)
-
-    with pytest.raises(RuntimeError, match="await nothing but its own statements"):
-        asyncio.run(numbers.write(work))
-
-    assert asyncio.run(numbers.read(count)) == 0
-    asyncio.run(numbers.write(insert))
-    assert asyncio.run(numbers.read(count)) == 1
+        turns += 1
+    assert await reading == [(1_000_000,)]
+    assert (threads(), turns > 5) == (1, True)  # the event loop goes on
+    assert (await numbers.read(several)).startswith("sqlite-read")
 
 
-def test_a_transaction_inside_a_transaction_is_refused_and_rolled_back(
-    numbers: SQLiteDatabase,
-) -> None:
-    async def work(tx: Transaction) -> None:
-        await insert(tx)
-        await numbers.write(insert)
-
-    with pytest.raises(RuntimeError):
-        asyncio.run(numbers.write(work))
-
-    assert asyncio.run(numbers.read(count)) == 0
-
-
-def test_a_refused_transaction_runs_its_own_clean_up(numbers: SQLiteDatabase) -> None:
+def test_transaction_that_waits_for_something_else_is_undone(numbers: SQLiteDatabase) -> None:
     cleaned = []
 
-    async def work(tx: Transaction) -> None:
+    async def wait(tx: Transaction) -> None:
+        await insert(tx)
         try:
             await asyncio.sleep(0)
         finally:
             cleaned.append(True)
 
+    async def begin_another(tx: Transaction) -> None:
+        await insert(tx)
+        await numbers.write(insert)
+
+    with pytest.raises(RuntimeError, match="await nothing but its own statements"):
+        asyncio.run(numbers.write(wait))
     with pytest.raises(RuntimeError):
-        asyncio.run(numbers.write(work))
-
-    assert cleaned == [True]
-
-
-def test_past_the_busy_time_a_write_fails_without_naming_the_file(
-    numbers: SQLiteDatabase, path: Path
-) -> None:
-    other = apsw.Connection(str(path))
-    other.execute("BEGIN IMMEDIATE")
-
-    said = refusal(numbers, "write")
-
-    assert "secret-folder" not in said
-    assert asyncio.run(numbers.read(count)) == 0
-    other.execute("ROLLBACK")
+        asyncio.run(numbers.write(begin_another))
+    assert (count(numbers), cleaned) == (0, [True])
     asyncio.run(numbers.write(insert))
-    assert asyncio.run(numbers.read(count)) == 1
-    other.close()
+    assert count(numbers) == 1
 
 
-def test_a_reader_is_not_held_up_by_a_writer_in_the_middle(
-    numbers: SQLiteDatabase, path: Path
-) -> None:
+def test_locked_file_fails_writes_but_no_reads(numbers: SQLiteDatabase, path: Path) -> None:
     other = apsw.Connection(str(path))
     other.execute("BEGIN IMMEDIATE; INSERT INTO numbers VALUES (1)")
 
-    assert asyncio.run(numbers.read(count)) == 0
-
+    with pytest.raises(DatabaseUnavailable) as refused:
+        asyncio.run(numbers.write(insert))
+    assert "secret-folder" not in str(refused.value)
+    assert count(numbers) == 0
     other.execute("COMMIT")
-    assert asyncio.run(numbers.read(count)) == 1
+    assert count(numbers) == 1
+    asyncio.run(numbers.write(insert))
+    assert count(numbers) == 2
     other.close()
 
 
 @pytest.mark.parametrize("content", [b"this is not a database, but long enough" * 100, b"\0" * 99])
-def test_a_file_that_is_no_database_is_unavailable_and_not_named(
-    path: Path, content: bytes
-) -> None:
+def test_file_that_is_no_database_is_not_named(path: Path, content: bytes) -> None:
     path.write_bytes(content)
     database = SQLiteDatabase(path)
-
-    for verb in ("read", "write"):
-        assert "secret-folder" not in refusal(database, verb)
-
+    refusal(database)
     asyncio.run(database.close())
     assert path.read_bytes() == content
 
 
-def test_a_file_that_cannot_be_opened_is_unavailable_and_not_named(tmp_path: Path) -> None:
-    for place in (tmp_path, tmp_path / "absent-folder" / "a.sqlite3"):
-        database = SQLiteDatabase(place)
-        for verb in ("read", "write"):
-            said = refusal(database, verb)
-            assert str(tmp_path) not in said
-            assert "absent-folder" not in said
-        asyncio.run(database.close())
+def test_a_file_that_cannot_be_opened_is_not_named_and_used_once_it_can_be(tmp_path: Path) -> None:
+    path = tmp_path / "secret-folder" / "a.sqlite3"
+    database = SQLiteDatabase(path)
+    for place in (SQLiteDatabase(tmp_path), database):
+        assert str(tmp_path) not in refusal(place)
+
+    path.parent.mkdir()
+    assert asyncio.run(database.fetch("SELECT 1")) == [(1,)]
+    asyncio.run(database.close())
 
 
 def test_a_file_that_is_damaged_inside_is_unavailable(path: Path) -> None:
     with_rows = apsw.Connection(str(path))
-    with_rows.execute("CREATE TABLE numbers (n BIGINT NOT NULL)")
-    with_rows.execute("BEGIN")
+    with_rows.execute("CREATE TABLE numbers (n BIGINT NOT NULL); BEGIN")
     with_rows.executemany("INSERT INTO numbers VALUES (?)", ((n,) for n in range(20_000)))
     with_rows.execute("COMMIT")
     with_rows.close()
@@ -204,27 +157,7 @@ def test_a_file_that_is_damaged_inside_is_unavailable(path: Path) -> None:
     path.write_bytes(content)
     database = SQLiteDatabase(path)
 
-    async def total(tx: Transaction) -> list[Row]:
-        return await tx.fetch("SELECT sum(n) FROM numbers")
-
-    with pytest.raises(DatabaseUnavailable) as refused:
-        asyncio.run(database.read(total))
-
-    assert "secret-folder" not in str(refused.value)
-    asyncio.run(database.close())
-
-
-def test_a_file_that_becomes_usable_is_used_without_a_restart(tmp_path: Path) -> None:
-    path = tmp_path / "later" / "a.sqlite3"
-    database = SQLiteDatabase(path)
-    refusal(database)
-
-    path.parent.mkdir()
-
-    async def work(tx: Transaction) -> list[Row]:
-        return await tx.fetch("SELECT 1")
-
-    assert asyncio.run(database.read(work)) == [(1,)]
+    refusal(database, "SELECT sum(n) FROM numbers")
     asyncio.run(database.close())
 
 
@@ -232,21 +165,19 @@ def test_a_file_that_becomes_usable_is_used_without_a_restart(tmp_path: Path) ->
     "The database file is deleted or moved under a running service",
     "The service creates no empty one, and uses it again once it is back.",
 )
-def test_moved_database_file_is_refused_until_it_is_back(
+def test_moved_file_is_refused_until_it_is_back(
     numbers: SQLiteDatabase, path: Path, tmp_path: Path
 ) -> None:
     asyncio.run(numbers.write(insert))
-    aside = tmp_path / "aside.sqlite3"
-    asyncio.run(numbers.read(count))
-    path.rename(aside)
-
-    assert refusal(numbers) == refusal(numbers, "write")
+    assert count(numbers) == 1
+    aside = path.rename(tmp_path / "aside.sqlite3")
+    refusal(numbers)
     assert not path.exists()
 
     aside.rename(path)
-    assert asyncio.run(numbers.read(count)) == 1
+    assert count(numbers) == 1
     asyncio.run(numbers.write(insert))
-    assert asyncio.run(numbers.read(count)) == 2
+    assert count(numbers) == 2
 
 
 def test_nothing_is_opened_before_the_first_use(path: Path) -> None:
@@ -285,7 +216,7 @@ def test_a_file_that_another_process_is_creating_is_waited_for(path: Path) -> No
     assert locked.wait(60)
     database = SQLiteDatabase(path, busy_ms=60_000)
     try:
-        assert asyncio.run(database.write(count)) == 100_000
+        assert count(database) == 100_000
     finally:
         other.join()
         asyncio.run(database.close())

@@ -1,10 +1,6 @@
 """Workers that share one file: exact counts, no addresses in it, and a bounded size."""
 
 import asyncio
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,6 +11,7 @@ import pytest
 from barograph.kit.timestamps import HOUR, SECOND
 from barograph.limits.rate_limits import ANONYMOUS, PERSONAL, RateLimit, Usage
 from barograph.limits.sqlite_store import SWEEP_EVERY, SWEEP_ROWS, SQLiteStore
+from support.backends import run_together, start_python
 from support.clock import HandClock
 
 WORKERS = 4
@@ -49,34 +46,9 @@ asyncio.run(work())
 """
 
 
-@contextmanager
-def worker(*arguments: object) -> Iterator["subprocess.Popen[str]"]:
-    process = subprocess.Popen(
-        [sys.executable, "-c", WORKER, *map(str, arguments)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
 def stamps_of_workers(*arguments: object) -> list[int]:
     """Let workers loose at the same moment; the stamps of what they were granted, in order."""
-    with ExitStack() as stack:
-        workers = [stack.enter_context(worker(*arguments)) for _ in range(WORKERS)]
-        for each in workers:
-            assert each.stdout is not None
-            assert each.stdout.readline() == "ready\n"
-        for each in workers:
-            assert each.stdin is not None
-            each.stdin.write("\n")
-            each.stdin.flush()
-        printed = [each.communicate(timeout=60)[0] for each in workers]
-        assert [each.returncode for each in workers] == [0] * WORKERS
+    printed = run_together(start_python(WORKER, *arguments) for _ in range(WORKERS))
     return sorted(int(stamp) for text in printed for stamp in text.split())
 
 
@@ -95,95 +67,95 @@ def test_four_workers_keep_every_short_window_exact_as_it_moves(tmp_path: Path) 
         assert beyond - first >= window
 
 
-def spend(store: SQLiteStore, limit: RateLimit, *callers: str) -> Usage:
-    async def all_of_them() -> Usage:
-        return [await store.count(limit, caller) for caller in callers][-1]
+class Worker:
+    """A store in a file, with a manual clock."""
 
-    return asyncio.run(all_of_them())
+    def __init__(self, path: Path, secret: bytes = b"secret") -> None:
+        self.path, self.clock = path, HandClock()
+        self.store = SQLiteStore(path, self.clock, secret)
 
+    def spend(self, limit: RateLimit, *callers: str) -> Usage:
+        async def all_of_them() -> Usage:
+            return [await self.store.count(limit, caller) for caller in callers][-1]
 
-def rows(path: Path) -> list[Any]:
-    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-    found = connection.execute("SELECT caller FROM hits").fetchall()
-    connection.close()
-    return found
+        return asyncio.run(all_of_them())
 
-
-def test_workers_go_on_with_what_the_last_ones_counted(tmp_path: Path) -> None:
-    clock, path = HandClock(), tmp_path / "limits.sqlite3"
-    first = SQLiteStore(path, clock, b"secret")
-    spend(first, ANONYMOUS, *["a"] * 100)
-    asyncio.run(first.close())
-    assert spend(SQLiteStore(path, clock, b"secret"), ANONYMOUS, "a").remaining == 19
+    def rows(self) -> list[Any]:
+        connection = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY)
+        callers = connection.execute("SELECT caller FROM hits").fetchall()
+        connection.close()
+        return callers
 
 
-def test_rate_limit_file_contains_no_address_or_key_id(tmp_path: Path) -> None:
-    store = SQLiteStore(tmp_path / "limits.sqlite3", HandClock(), b"secret")
-    spend(store, ANONYMOUS, "203.0.113.7", "2001:db8:1:2::/64")
-    spend(store, PERSONAL, "0123456789abcdef")
-    content = b"".join(each.read_bytes() for each in tmp_path.iterdir())
+@pytest.fixture
+def worker(tmp_path: Path) -> Worker:
+    return Worker(tmp_path / "limits.sqlite3")
+
+
+def test_workers_go_on_with_what_the_last_ones_counted(worker: Worker) -> None:
+    worker.spend(ANONYMOUS, *["a"] * 100)
+    asyncio.run(worker.store.close())
+    assert Worker(worker.path).spend(ANONYMOUS, "a").remaining == 19
+
+
+def test_rate_limit_file_contains_no_address_or_key_id(worker: Worker) -> None:
+    worker.spend(ANONYMOUS, "203.0.113.7", "2001:db8:1:2::/64")
+    worker.spend(PERSONAL, "0123456789abcdef")
+    content = b"".join(file.read_bytes() for file in worker.path.parent.iterdir())
     assert content
     for name in (b"203.0.113.7", b"2001:db8", b"0123456789abcdef"):
         assert name not in content
 
 
 def test_instances_with_different_secrets_store_the_same_caller_differently(tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        spend(SQLiteStore(tmp_path / name, HandClock(), name.encode()), ANONYMOUS, "203.0.113.7")
-    assert rows(tmp_path / "one") != rows(tmp_path / "two")
+    one, two = (Worker(tmp_path / name, name.encode()) for name in ("one", "two"))
+    for worker in (one, two):
+        worker.spend(ANONYMOUS, "203.0.113.7")
+    assert one.rows() != two.rows()
 
 
-def test_idle_callers_leave_the_file(tmp_path: Path) -> None:
-    clock, path = HandClock(), tmp_path / "limits.sqlite3"
-    store = SQLiteStore(path, clock, b"secret")
+def test_idle_callers_leave_the_file(worker: Worker) -> None:
     for crowd in range(6):
-        spend(store, ANONYMOUS, *[f"{crowd}-{number}" for number in range(300)] * 2)
-        clock.now += HOUR
-    assert len(rows(path)) <= 2 * 2 * 300
+        worker.spend(ANONYMOUS, *[f"{crowd}-{number}" for number in range(300)] * 2)
+        worker.clock.now += HOUR
+    assert len(worker.rows()) <= 2 * 2 * 300
 
 
-def test_forgetting_a_busy_caller_takes_many_short_looks(tmp_path: Path) -> None:
-    clock, path = HandClock(), tmp_path / "limits.sqlite3"
-    store = SQLiteStore(path, clock, b"secret")
-    spend(store, PERSONAL, *["busy"] * 1_000)
-    clock.now += HOUR + SECOND
+def test_forgetting_a_busy_caller_takes_many_short_looks(worker: Worker) -> None:
+    worker.spend(PERSONAL, *["busy"] * 1_000)
+    worker.clock.now += HOUR + SECOND
 
-    sizes = [len(rows(path))]
+    sizes = [len(worker.rows())]
     while sizes[-1] > SWEEP_EVERY and len(sizes) < 100:
-        spend(store, ANONYMOUS, *[f"new-{len(sizes)}"] * SWEEP_EVERY)
-        sizes.append(len(rows(path)) - SWEEP_EVERY * len(sizes))
+        worker.spend(ANONYMOUS, *[f"new-{len(sizes)}"] * SWEEP_EVERY)
+        sizes.append(len(worker.rows()) - SWEEP_EVERY * len(sizes))
 
     drops = [before - after for before, after in pairwise(sizes)]
     assert max(drops) == SWEEP_ROWS
     assert sizes[-1] == 0
 
 
-def test_caller_that_comes_back_while_it_is_forgotten_starts_again(tmp_path: Path) -> None:
-    clock, path = HandClock(), tmp_path / "limits.sqlite3"
-    store = SQLiteStore(path, clock, b"secret")
-    spend(store, PERSONAL, *["busy"] * 1_000)
-    clock.now += HOUR + SECOND
-    spend(store, ANONYMOUS, *["other"] * SWEEP_EVERY)
-    assert 0 < len(rows(path)) - SWEEP_EVERY < 1_000
+def test_caller_that_comes_back_while_it_is_forgotten_starts_again(worker: Worker) -> None:
+    worker.spend(PERSONAL, *["busy"] * 1_000)
+    worker.clock.now += HOUR + SECOND
+    worker.spend(ANONYMOUS, *["other"] * SWEEP_EVERY)
+    assert 0 < len(worker.rows()) - SWEEP_EVERY < 1_000
 
-    assert spend(store, PERSONAL, "busy").remaining == 999
-    clock.now += 1
-    assert spend(store, PERSONAL, *["busy"] * 998).remaining == 1
-    clock.now += HOUR - 1
-    assert spend(store, PERSONAL, "busy").remaining == 1
+    assert worker.spend(PERSONAL, "busy").remaining == 999
+    worker.clock.now += 1
+    assert worker.spend(PERSONAL, *["busy"] * 998).remaining == 1
+    worker.clock.now += HOUR - 1
+    assert worker.spend(PERSONAL, "busy").remaining == 1
 
 
-def test_callers_in_the_window_stay_in_the_file(tmp_path: Path) -> None:
-    clock, path = HandClock(), tmp_path / "limits.sqlite3"
-    store = SQLiteStore(path, clock, b"secret")
-    spend(store, ANONYMOUS, "early")
-    clock.now += HOUR - 1
-    spend(store, ANONYMOUS, *map(str, range(300)))
-    assert spend(store, ANONYMOUS, "early").remaining == 118
-    assert len(set(rows(path))) == 301
+def test_callers_in_the_window_stay_in_the_file(worker: Worker) -> None:
+    worker.spend(ANONYMOUS, "early")
+    worker.clock.now += HOUR - 1
+    worker.spend(ANONYMOUS, *map(str, range(300)))
+    assert worker.spend(ANONYMOUS, "early").remaining == 118
+    assert len(set(worker.rows())) == 301
 
 
-def test_changed_limit_starts_again(tmp_path: Path) -> None:
-    store = SQLiteStore(tmp_path / "limits.sqlite3", HandClock(), b"secret")
-    spend(store, RateLimit("anon", 5, HOUR), *["a"] * 5)
-    assert spend(store, RateLimit("anon", 7, HOUR), "a").remaining == 6
+def test_changed_limit_starts_again(worker: Worker) -> None:
+    worker.spend(RateLimit("anon", 5, HOUR), *["a"] * 5)
+    assert worker.spend(RateLimit("anon", 7, HOUR), "a").remaining == 6

@@ -2,10 +2,8 @@
 
 import asyncio
 import re
-import subprocess
-import sys
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import ExitStack, closing
+from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 import uvloop
@@ -14,6 +12,7 @@ from barograph.kit.timestamps import SECOND
 from barograph.limits.rate_limits import ANONYMOUS, PERSONAL, LimitsUnavailable, RateLimit, Usage
 from barograph.limits.stores import RETRY, FallbackStore, MemoryStore
 from barograph.limits.valkey_store import CLOCK_KEY, ValkeyStore
+from support.backends import run_together, start_python
 from support.clock import HandClock
 from support.valkey import Valkey, running_valkey
 
@@ -80,40 +79,37 @@ class Host:
         return await asyncio.gather(*(self.store.count(ANONYMOUS, caller) for _ in range(times)))
 
     async def accepted_of(self, attempts: int) -> int:
-        return sum(each.accepted for each in await self.count(times=attempts))
+        return sum(usage.accepted for usage in await self.count(times=attempts))
 
-    def run(self, work: Callable[["Host"], Awaitable[None]]) -> None:
-        """Work on one event loop like a worker's, because the connection belongs to it."""
+    async def left(self, *, times: int = 1) -> list[int]:
+        return [usage.remaining for usage in await self.count(times=times)]
 
-        async def whole() -> None:
-            try:
-                await work(self)
-            finally:
-                await self.store.close()
 
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(whole())
+@pytest.fixture
+def runner() -> Iterator[asyncio.Runner]:
+    """An event loop like a worker's; the connections of a host belong to it."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        yield runner
+
+
+@pytest.fixture
+def host(valkey: Valkey, runner: asyncio.Runner) -> Iterator[Host]:
+    host = Host(valkey)
+    yield host
+    runner.run(host.store.close())
+
+
+@pytest.fixture
+def impatient(valkey: Valkey, runner: asyncio.Runner) -> Iterator[Host]:
+    host = Host(valkey, IMPATIENT)
+    yield host
+    runner.run(host.store.close())
 
 
 def spans_of_hosts(*arguments: object) -> list[tuple[int, int]]:
     """Let hosts loose at the same moment; when each accepted request began and ended."""
-    with ExitStack() as stack:
-        command = [sys.executable, "-c", HOST, *map(str, arguments)]
-        hosts = [
-            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-            for _ in range(HOSTS)
-        ]
-        for each in hosts:
-            stack.callback(each.kill)
-            assert each.stdout is not None
-            assert each.stdout.readline() == "ready\n"
-        for each in hosts:
-            assert each.stdin is not None
-            each.stdin.write("\n")
-            each.stdin.flush()
-        printed = " ".join(each.communicate(timeout=60)[0] for each in hosts)
-        assert [each.returncode for each in hosts] == [0] * HOSTS
-    pairs = (span.split(",") for span in printed.split())
+    printed = run_together(start_python(HOST, *arguments) for _ in range(HOSTS))
+    pairs = (span.split(",") for text in printed for span in text.split())
     return [(int(began), int(ended)) for began, ended in pairs]
 
 
@@ -142,109 +138,85 @@ def test_four_hosts_keep_every_short_window_exact_as_it_moves(valkey: Valkey) ->
     "The rate-limit server (Valkey) restarts without its data",
     "Counts are lost. No request fails.",
 )
-def test_restarted_server_begins_new_windows(valkey: Valkey) -> None:
-    async def work(host: Host) -> None:
-        assert await host.accepted_of(200) == 120
-        valkey.restart()
-        await host.count("b")  # may find the connection closed
-        host.clock.now += RETRY
-        assert [each.remaining for each in await host.count()] == [119]
-        assert host.store.failing_since is None
-
-    Host(valkey).run(work)
+async def test_restarted_server_begins_new_windows(valkey: Valkey, host: Host) -> None:
+    assert await host.accepted_of(200) == 120
+    valkey.restart()
+    await host.count("b")  # may find the connection closed
+    host.clock.now += RETRY
+    assert await host.left() == [119]
+    assert host.store.failing_since is None
 
 
-def test_server_that_forgot_the_script_gets_it_again(valkey: Valkey) -> None:
-    async def work(host: Host) -> None:
-        await host.count()
-        with closing(valkey.connect()) as client:
-            client.script_flush()
-        assert [each.remaining for each in await host.count(times=3)] == [118, 117, 116]
-        assert host.store.failing_since is None
-
-    Host(valkey).run(work)
+async def test_server_that_forgot_the_script_gets_it_again(valkey: Valkey, host: Host) -> None:
+    await host.count()
+    with closing(valkey.connect()) as client:
+        client.script_flush()
+    assert await host.left(times=3) == [118, 117, 116]
+    assert host.store.failing_since is None
 
 
-def test_frozen_server_leaves_each_worker_limiting_by_itself(valkey: Valkey) -> None:
-    async def work(host: Host) -> None:
-        other = Host(valkey)
-        assert await other.accepted_of(50) == 50
-        assert await host.accepted_of(20) == 20
-        await other.store.close()
-        valkey.freeze()
-        assert await host.accepted_of(200) == 50
-        assert host.store.failing_since == host.clock.now
-        valkey.thaw()
-        host.clock.now += RETRY
-        await host.store.probe()
-        assert host.store.failing_since is None
-
-    Host(valkey, IMPATIENT).run(work)
+async def test_worker_limits_by_itself_while_frozen(
+    valkey: Valkey, host: Host, impatient: Host
+) -> None:
+    assert await host.accepted_of(50) == 50
+    assert await impatient.accepted_of(20) == 20
+    valkey.freeze()
+    assert await impatient.accepted_of(200) == 50
+    assert impatient.store.failing_since == impatient.clock.now
+    valkey.thaw()
+    impatient.clock.now += RETRY
+    await impatient.store.probe()
+    assert impatient.store.failing_since is None
 
 
 @pytest.mark.outcome(
     "The rate-limit server (Valkey) is full, or refuses our user",
     "Each worker counts for itself and retries every second; `/api/status` reports it.",
 )
-def test_refused_writes_leave_each_worker_limiting_by_itself(valkey: Valkey) -> None:
-    async def work(host: Host) -> None:
-        with closing(valkey.connect()) as client:
-            client.config_set("maxmemory", 1)
-        assert await host.accepted_of(200) == 120
-        assert host.store.failing_since == host.clock.now
-
-    Host(valkey).run(work)
+async def test_worker_limits_by_itself_if_writes_are_refused(valkey: Valkey, host: Host) -> None:
+    with closing(valkey.connect()) as client:
+        client.config_set("maxmemory", 1)
+    assert await host.accepted_of(200) == 120
+    assert host.store.failing_since == host.clock.now
 
 
-def test_failure_names_neither_the_server_nor_its_password(valkey: Valkey) -> None:
-    async def work() -> None:
-        store = ValkeyStore(valkey.url.replace("//", "//user:hunter2@"), b"secret")
-        with pytest.raises(LimitsUnavailable) as failure:
-            await store.count(ANONYMOUS, "a")
-        assert re.fullmatch(r"Valkey fails \(\w+\)", str(failure.value))
-        await store.close()
-
-    asyncio.run(work())
+async def test_failure_names_neither_the_server_nor_its_password(valkey: Valkey) -> None:
+    store = ValkeyStore(valkey.url.replace("//", "//user:hunter2@"), b"secret")
+    with pytest.raises(LimitsUnavailable) as failure:
+        await store.count(ANONYMOUS, "a")
+    assert re.fullmatch(r"Valkey fails \(\w+\)", str(failure.value))
+    await store.close()
 
 
 @pytest.mark.thorough
-def test_busy_event_loop_does_not_use_up_the_timeout(valkey: Valkey) -> None:
-    async def work(host: Host) -> None:
-        await host.count()
-        valkey.freeze()
-        asked = asyncio.create_task(host.count())
-        for _ in range(20):  # until the request is sent
-            await asyncio.sleep(0)
-        valkey.thaw()
-        with closing(valkey.connect()) as client:
-            client.blpop("nothing", timeout=1.5)  # longer than the timeout, and nothing else runs
-        assert [each.remaining for each in await asked] == [118]
-        assert host.store.failing_since is None
-
-    Host(valkey, IMPATIENT).run(work)
-
-
-def test_client_that_disconnects_costs_the_others_nothing(valkey: Valkey) -> None:
-    async def work(host: Host) -> None:
-        asked = [asyncio.create_task(host.shared.count(ANONYMOUS, "a")) for _ in range(3)]
+async def test_busy_event_loop_does_not_use_up_the_timeout(valkey: Valkey, impatient: Host) -> None:
+    await impatient.count()
+    valkey.freeze()
+    asked = asyncio.create_task(impatient.left())
+    for _ in range(20):  # until the request is sent
         await asyncio.sleep(0)
-        asked[1].cancel()
-        assert [(await each).remaining for each in (asked[0], asked[2])] == [119, 117]
+    valkey.thaw()
+    with closing(valkey.connect()) as client:
+        client.blpop("nothing", timeout=1.5)  # longer than the timeout, and nothing else runs
+    assert await asked == [118]
+    assert impatient.store.failing_since is None
 
-    Host(valkey).run(work)
+
+async def test_client_that_disconnects_costs_the_others_nothing(host: Host) -> None:
+    asked = [asyncio.create_task(host.shared.count(ANONYMOUS, "a")) for _ in range(3)]
+    await asyncio.sleep(0)
+    asked[1].cancel()
+    assert [(await each).remaining for each in (asked[0], asked[2])] == [119, 117]
 
 
-def test_server_holds_only_hashes_of_callers_and_forgets_them(valkey: Valkey) -> None:
-    async def work(host: Host) -> None:
-        await host.count("203.0.113.7")
-        other = ValkeyStore(valkey.url + PATIENT, b"other")
-        await other.count(ANONYMOUS, "203.0.113.7")
-        await other.close()
-        with closing(valkey.connect()) as client:
-            callers = {str(each) for each in client.scan_iter()} - {CLOCK_KEY}
-            lives = [client.pttl(each) for each in callers]
-        assert len(callers) == 2
-        assert all(re.fullmatch("barograph:limits:[0-9a-f]{16}", each) for each in callers)
-        assert all(0 < each <= ANONYMOUS.window + SECOND for each in lives)
-
-    Host(valkey).run(work)
+async def test_server_holds_hashes_of_callers_and_forgets_them(valkey: Valkey, host: Host) -> None:
+    await host.count("203.0.113.7")
+    other = ValkeyStore(valkey.url + PATIENT, b"other")
+    await other.count(ANONYMOUS, "203.0.113.7")
+    await other.close()
+    with closing(valkey.connect()) as client:
+        callers = {str(each) for each in client.scan_iter()} - {CLOCK_KEY}
+        lives = [client.pttl(each) for each in callers]
+    assert len(callers) == 2
+    assert all(re.fullmatch("barograph:limits:[0-9a-f]{16}", each) for each in callers)
+    assert all(0 < each <= ANONYMOUS.window + SECOND for each in lives)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from barograph.payments.checkout import Cashier, Delivery, IsDisconnected, never_disconnected
-from barograph.payments.journal import Grant, is_by_payer
+from barograph.payments.journal import Grant, Journal, is_by_payer
 from barograph.payments.proof import wire_payload
 from barograph.payments.records import (
     FacilitatorUnavailable,
@@ -19,6 +19,7 @@ from barograph.payments.records import (
     Requirements,
     Settled,
     SettlementUnknown,
+    State,
 )
 from support.clock import START
 
@@ -103,6 +104,25 @@ def header(content: object) -> str:
     """The value of `PAYMENT-SIGNATURE`."""
     text = content if isinstance(content, bytes) else json.dumps(content).encode()
     return b64encode(text).decode()
+
+
+TRANSACTION = "0x" + "ab" * 32
+
+
+async def bring(journal: Journal, payment: Payment, state: State) -> Payment:
+    """Take a claimed payment through the steps that lead to a state."""
+    if state == "released":
+        return await journal.release(payment.id, "why")
+    if state != "claimed":
+        payment = await journal.mark_settling(payment.id)
+    match state:
+        case "settled":
+            payment = await journal.mark_settled(payment.id, TRANSACTION)
+        case "failed":
+            payment = await journal.mark_failed(payment.id, "why")
+        case "unknown":
+            payment = await journal.mark_unknown(payment.id, "why")
+    return payment
 
 
 async def show(

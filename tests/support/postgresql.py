@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib.util import find_spec
 from itertools import count
@@ -59,8 +60,9 @@ class PostgreSQL:
         _wait_until_ready(self)
 
     def run(self, *statements: str, database: str = "postgres") -> None:
-        """Run statements as the superuser."""
-        asyncio.run(self._run(statements, database))
+        """Run statements as the superuser, also while the test's own event loop runs."""
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(asyncio.run, self._run(statements, database)).result()
 
     async def _run(self, statements: Sequence[str], database: str) -> None:
         connection = await asyncpg.connect(self.url(database))
