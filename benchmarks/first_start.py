@@ -73,8 +73,7 @@ def measure(plan: bench.Plan, folder: Path) -> bench.Section:
             update={
                 "accept_terms": "bybit,treasury,nyfed",
                 "poll_seconds": Settings.model_fields["poll_seconds"].default,
-                "treasury_url": upstreams.macro.url,
-                "nyfed_url": upstreams.macro.url,
+                "rates_url": upstreams.macro.url,
             }
         )
         upgrade, environment = (*bench.BAROGRAPH, "db", "upgrade"), settings.to_environment()

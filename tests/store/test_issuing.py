@@ -575,7 +575,7 @@ def test_without_evidence_nothing_is_issued_and_the_reasons_are_told(bare: Insta
 
 
 def test_a_kind_without_a_source_waits_and_is_not_silent(bare: Instance) -> None:
-    bare.settings = Settings.model_validate({"treasury_url": "", "etf_url": ""})
+    bare.settings = Settings.model_validate({"rates_url": ",https://rates.example", "etf_url": ""})
     bare.restart()
     stances = bare.issued()
 

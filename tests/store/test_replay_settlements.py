@@ -39,7 +39,7 @@ class Carried:
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
-        without_figures = {"data": folder, "treasury_url": "", "nyfed_url": ""}
+        without_figures = {"data": folder, "rates_url": ""}
         self.settings = Settings.model_validate(without_figures)
         self.clock = HandClock()
         self.database = SQLiteDatabase(self.settings.database_path)

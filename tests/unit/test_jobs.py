@@ -356,6 +356,6 @@ def test_only_sources_with_an_address_are_read(tmp_path: Path) -> None:
         return asyncio.run(names(**given))
 
     assert sources() == ["treasury", "sofr", "effr", "etf-ibit"]
-    assert sources(treasury_url="", nyfed_url="", etf_url="") == []
+    assert sources(rates_url="", etf_url="") == []
     own = tmp_path / "flows.csv"
-    assert sources(treasury_url="", nyfed_url="", etf_file=own) == ["etf-operator"]
+    assert sources(rates_url="", etf_file=own) == ["etf-operator"]

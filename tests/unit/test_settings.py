@@ -129,7 +129,7 @@ def test_a_removed_setting_is_ignored_with_a_warning(caplog: pytest.LogCaptureFi
     ]
     assert "is not a setting" in refusal(lease_second="60")
     assert not REMOVED.keys() & Settings.model_fields.keys()
-    assert len(Settings.model_fields) <= 62
+    assert len(Settings.model_fields) < 60
 
 
 @pytest.mark.parametrize(
@@ -144,6 +144,24 @@ def test_a_removed_setting_is_ignored_with_a_warning(caplog: pytest.LogCaptureFi
 def test_the_websocket_follows_the_regional_host(rest: str, stream: str) -> None:
     assert read(exchange_rest_url=rest).exchange_stream_url == stream
     assert Settings().binance_stream_url == "wss://fstream.binance.com/market/stream"
+
+
+@pytest.mark.parametrize(
+    ("rates", "treasury", "nyfed"),
+    [
+        ("https://a.example,https://b.example", "https://a.example", "https://b.example"),
+        ("http://127.0.0.1:81", "http://127.0.0.1:81", "http://127.0.0.1:81"),
+        ("https://a.example,", "https://a.example", ""),
+        (",https://b.example", "", "https://b.example"),
+        ("", "", ""),
+    ],
+)
+def test_one_address_serves_all_rates_or_each_publisher_has_its_own(
+    rates: str, treasury: str, nyfed: str
+) -> None:
+    settings = read(rates_url=rates)
+
+    assert (settings.treasury_url, settings.nyfed_url) == (treasury, nyfed)
 
 
 def test_an_unknown_name_that_is_like_no_other_is_refused_without_a_guess() -> None:
@@ -172,6 +190,8 @@ def test_an_unknown_name_that_is_like_no_other_is_refused_without_a_guess() -> N
         ("base_url", "ftp://barograph.example"),
         ("exchange_rest_url", ""),
         ("exchange_rest_url", "api.exchange.example"),
+        ("rates_url", "https://a.example,b.example"),
+        ("rates_url", "https://a.example,https://b.example,https://c.example"),
         ("exchange_source", ""),
     ],
 )

@@ -135,7 +135,7 @@ def test_every_reading_asks_each_publisher_once() -> None:
 
     async def scenario(client: Client) -> dict[str, int]:
         url = client.address.url
-        settings = Settings(treasury_url=url, nyfed_url=url, etf_url=url + FUND_PATH)
+        settings = Settings(rates_url=url, etf_url=url + FUND_PATH)
         files = FileClient(seconds=PATIENCE, clock=lambda: NOW)
         for source in macro_sources(settings, files, clock=lambda: NOW):
             for _ in range(readings):

@@ -48,9 +48,6 @@ class Identity(Group):
         '`userinfo` endpoint. With `userinfo-text`, it may also be the text `"true"` there, as '
         "AWS Cognito sends it.",
     )
-    identity_cache_seconds: float = Field(
-        60.0, ge=0, le=60, description="Seconds to cache a user record of the identity provider."
-    )
 
     @field_validator("identity_url")
     @classmethod
