@@ -16,11 +16,11 @@ from benchmarks import bench
 from benchmarks.market import make_database
 
 TITLE = "Backup of a SQLite database while a writer writes every 5 ms"
-FULL_MB, QUICK_MB = 1_000, 20
+FULL_MB, QUICK_MB = 1_000, 5
 BATCH = 50_000
 CONTRACTS = 20
 PAUSE_SECONDS = 0.005
-CONTROL_SECONDS = 5.0
+CONTROL_SECONDS, QUICK_SECONDS = 5, 1
 
 _INSERT = f"INSERT INTO readings VALUES ({', '.join(f'${n}' for n in range(1, 12))})"
 
@@ -29,12 +29,13 @@ def measure(plan: bench.Plan, folder: Path) -> bench.Section:
     """Measure the writes alone, then during a backup."""
     data = folder / "data"
     data.mkdir()
-    megabytes = FULL_MB if plan.rounds >= bench.ROUNDS else QUICK_MB
+    megabytes = plan.size(FULL_MB, QUICK_MB)
     asyncio.run(_fill(data, megabytes * 1_000_000))
     size = (data / "barograph.sqlite3").stat().st_size / 1e6
-    alone, _ = _writes_during(data, lambda: time.sleep(CONTROL_SECONDS))
-    beside, seconds = _writes_during(data, lambda: _back_up(data, folder / "backup"))
-    again, _ = _writes_during(data, lambda: time.sleep(CONTROL_SECONDS))
+    control = partial(time.sleep, plan.size(CONTROL_SECONDS, QUICK_SECONDS))
+    alone, _ = _writes_during(data, control)
+    beside, seconds = _writes_during(data, partial(_back_up, data, folder / "backup"))
+    again, _ = _writes_during(data, control)
     figures = [bench.Figure(f"backup of {size:,.0f} MB, checked", f"{seconds:.1f} s")]
     for name, times in (("during it", beside), ("before it", alone), ("after it", again)):
         figures.append(bench.Figure(f"longest pause of a write {name}", _text(times)))

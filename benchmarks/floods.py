@@ -1,7 +1,6 @@
 """Hot reads during a flood of requests for uncached pages and downloads."""
 
 import asyncio
-import sys
 from math import sin
 from pathlib import Path
 
@@ -19,7 +18,7 @@ TITLE = "Hot reads beside 64 connections on uncached pages: p99, as a multiple o
 BOUND = 5
 COINS = ("BTC", "ETH", "SOL", "XRP", "DOGE", "ADA", "AVAX", "LINK", "DOT", "LTC")
 RECORDED_DAYS = 60
-ROUND_SECONDS = 4
+ROUND_SECONDS, QUICK_SECONDS = 4, 1
 PAUSE_SECONDS = 0.002
 
 SCRIPT = """
@@ -41,7 +40,6 @@ def measure(plan: bench.Plan, folder: Path) -> bench.Section:
     script.write_text(SCRIPT.format(targets=", ".join(f'"{each}"' for each in _targets())))
     figures = []
     for name, proxies in (("one address", ""), ("many addresses", "127.0.0.0/8")):
-        print(f"floods: {name}", file=sys.stderr)
         place = folder / name.replace(" ", "-")
         place.mkdir()
         settings = benchmark_settings(place)
@@ -49,20 +47,21 @@ def measure(plan: bench.Plan, folder: Path) -> bench.Section:
         publish_market(settings)
         asyncio.run(_record(settings))
         with bench.web_service(settings):
-            rounds = [_ratio(settings.port, script) for _ in range(plan.rounds)]
+            seconds = plan.size(ROUND_SECONDS, QUICK_SECONDS)
+            rounds = [_ratio(settings.port, script, seconds) for _ in range(plan.rounds)]
         figures.append(bench.at_most(f"from {name}", rounds, BOUND))
     return bench.Section(TITLE, figures)
 
 
-def _ratio(port: int, script: Path) -> float:
-    quiet = _p99(port)
+def _ratio(port: int, script: Path, seconds: int) -> float:
+    quiet = _p99(port, seconds)
     with load.readers(port, "", script, connections=load.FLOOD_CONNECTIONS):
-        return _p99(port) / quiet
+        return _p99(port, seconds) / quiet
 
 
-def _p99(port: int) -> float:
+def _p99(port: int, seconds: int) -> float:
     """One hot reader that pauses between reads: at full speed it would be a flood itself."""
-    took = bench.read_times(port, MARKET_STATE_PATH, bench.during(ROUND_SECONDS), PAUSE_SECONDS)
+    took = bench.read_times(port, MARKET_STATE_PATH, bench.during(seconds), PAUSE_SECONDS)
     return sorted(took)[len(took) * 99 // 100]
 
 

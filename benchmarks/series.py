@@ -3,7 +3,6 @@
 import asyncio
 import http.client
 import random
-import sys
 import time
 from contextlib import closing
 from functools import partial
@@ -88,7 +87,7 @@ async def _fill_bitcoin(settings: Settings, now: int) -> None:
 
 
 async def _pages(plan: bench.Plan, folder: Path) -> list[bench.Figure]:
-    sizes, contracts = (SIZES, CONTRACTS) if plan.demo else (SMALL_SIZES, FEW_CONTRACTS)
+    sizes, contracts = (SIZES, CONTRACTS) if plan.is_full else (SMALL_SIZES, FEW_CONTRACTS)
     now = system_clock() // HOUR * HOUR
     records = [await _filled(folder, size, contracts, now) for size in sizes]
     try:
@@ -115,7 +114,6 @@ async def _pages(plan: bench.Plan, folder: Path) -> list[bench.Figure]:
 
 async def _filled(folder: Path, size: int, contracts: int, now: int) -> Database:
     """Hour by hour, as the record grows: the hours of one contract lie far apart in the file."""
-    print(f"series: {size:,} readings", file=sys.stderr)
     path = folder / f"{size}.sqlite3"
     database = SQLiteDatabase(path, survives_power_cuts=False)
     await upgrade(database, packaged_migrations(), system_clock)
