@@ -27,12 +27,10 @@ SUBJECTS = (
     "snapshot",
     "ledger",
     "logs",
-    "comparison",
     "tokens",
     "payments",
     "postgresql",
     "readers",
-    "backup",
     "footprint",
     "first_start",
 )

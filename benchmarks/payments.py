@@ -20,8 +20,8 @@ from barograph.stances.documents import STANCE_PATHS
 from barograph_demo.configuration import make_proof, payment_settings
 from barograph_demo.servers.wallets import load_or_create_wallets
 from benchmarks import bench
-from benchmarks.comparison import bearer, entitled_settings, fill_service
 from benchmarks.market import calls, running_world
+from benchmarks.subscribers import bearer, entitled_settings, fill_service
 
 TITLE = "Payments by x402: median of the rounds (middle half)"
 READS, QUICK_READS = 50, 10

@@ -32,7 +32,6 @@ from barograph.settings import Settings
 from barograph.signals.documents import SIGNALS_PATH
 from benchmarks import bench, load, series
 from benchmarks.appends import append_rate
-from benchmarks.comparison import bearer, entitled_settings, fill_service, latency_figure
 from benchmarks.hot_reads import Contender, alternate_latencies
 from benchmarks.ledger import BATCH, LONG, QUICK_LONG, SHORT, load_record
 from benchmarks.market import (
@@ -44,6 +43,7 @@ from benchmarks.market import (
 )
 from benchmarks.peers import unlimited_service
 from benchmarks.snapshot import POLL, READINGS, Line
+from benchmarks.subscribers import bearer, entitled_settings, fill_service
 from support.comparisons import of_rates
 from support.postgresql import PostgreSQL, running_postgresql
 
@@ -120,7 +120,7 @@ def measure(plan: bench.Plan, folder: Path) -> bench.Section:
         figures = [_appends(server, folder, writers, appends) for writers in (1, plan.size(8, 2))]
         settings = benchmark_settings(folder).model_copy(update=_urls(server))
         figures.append(asyncio.run(_publishing(server, settings, plan.size(READINGS, 5))))
-        for subject in subjects[: plan.size(2, 1)]:
+        for subject in subjects:
             new_settings = partial(entitled_settings, servers=servers)
             figures += _compare(subject, server, folder, new_settings, plan)
         urls = (server.create(), server.create())
@@ -167,13 +167,19 @@ def _compare(
         cost = _cost(server, services["large"], targets["large"], seconds)
     p50 = {case: [latency.p50 for latency in column] for case, column in latencies.items()}
     return [
-        latency_figure(f"{name}, {small:,} {unit}", latencies["small"]),
-        latency_figure(f"{name}, {large:,} {unit}", latencies["large"]),
-        latency_figure(f"{name}, {small:,} on SQLite", latencies["sqlite"]),
+        _latency(f"{name}, {small:,} {unit}", latencies["small"]),
+        _latency(f"{name}, {large:,} {unit}", latencies["large"]),
+        _latency(f"{name}, {small:,} on SQLite", latencies["sqlite"]),
         *_growth(p50, f"{large:,} / {small:,}", bound),
         cost,
         _disk(getattr(filled["large"][0], setting).get_secret_value(), large, unit),
     ]
+
+
+def _latency(name: str, latencies: list[load.Latency]) -> bench.Figure:
+    """The latency of one service, as the median of its rounds."""
+    p50, p99 = (median(column) for column in zip(*latencies, strict=True))
+    return bench.Figure(name, f"p50 {p50:.2f} ms, p99 {p99:.2f} ms")
 
 
 def _growth(p50: bench.Rates, sizes: str, bound: float) -> list[bench.Figure]:
