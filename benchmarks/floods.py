@@ -1,17 +1,14 @@
 """Hot reads during a flood of requests for uncached pages and downloads."""
 
-import asyncio
-from math import sin
+from contextlib import closing
 from pathlib import Path
 
+import apsw
+
 from barograph.kit.clock import system_clock
-from barograph.kit.sqlite import SQLiteDatabase
-from barograph.kit.timestamps import HOUR
 from barograph.markets.documents import MARKET_STATE_PATH
 from barograph.markets.samples import DAYS, MEASURES
-from barograph.markets.store import ReadingRow, record_rows
-from barograph.settings import Settings
-from benchmarks import bench, load
+from benchmarks import bench, load, series
 from benchmarks.market import benchmark_settings, publish_market
 
 TITLE = "Hot reads beside 64 connections on uncached pages: p99, as a multiple of the quiet p99"
@@ -45,7 +42,9 @@ def measure(plan: bench.Plan, folder: Path) -> bench.Section:
         settings = benchmark_settings(place)
         settings = settings.model_copy(update={"trusted_proxies": proxies})
         publish_market(settings)
-        asyncio.run(_record(settings))
+        with closing(apsw.Connection(str(settings.database_path))) as connection:
+            for coin in COINS:
+                series.fill(connection, RECORDED_DAYS * 24, 1, system_clock(), coin)
         with bench.web_service(settings):
             seconds = plan.size(ROUND_SECONDS, QUICK_SECONDS)
             rounds = [_ratio(settings.port, script, seconds) for _ in range(plan.rounds)]
@@ -70,18 +69,3 @@ def _targets() -> list[str]:
         *(f"/markets/{coin}?days={days}" for coin in COINS for days in DAYS),
         *(f"/api/v1/series/{each}?symbol={coin}" for coin in COINS for each in MEASURES),
     ]
-
-
-async def _record(settings: Settings) -> None:
-    """Sixty days of hourly readings for the contracts that the flood requests."""
-    now = system_clock() // HOUR * HOUR
-    rows = [
-        ReadingRow("hour", f"{coin}USDT", now - back * HOUR, 100.0 + sin(back), 0.01, 8, 1e9, 50.0)
-        for back in range(RECORDED_DAYS * 24)
-        for coin in COINS
-    ]
-    database = SQLiteDatabase(settings.database_path)
-    try:
-        await database.write(lambda tx: record_rows(tx, "bybit", readings=rows))
-    finally:
-        await database.close()
