@@ -85,11 +85,11 @@ class Contender(NamedTuple):
 
 def measure(plan: bench.Plan, folder: Path) -> bench.Section:
     """Compare every response, then one without metrics and with them."""
-    settings = benchmark_settings(folder)
-    publish_market(settings)
     figures: list[bench.Figure] = []
-    with unlimited_service(settings) as child:
-        for read in READS[: plan.size(len(READS), 1)]:
+    for read in READS[: plan.size(len(READS), 1)]:
+        settings = benchmark_settings(folder)
+        publish_market(settings)  # again, because parts of it grow old without a collector
+        with unlimited_service(settings) as child:
             service = Contender(child, settings.port, read.fields)
             figures += compare_with_bare(service, read, folder / f"{len(figures)}", plan.rounds)
     return bench.Section(TITLE, [*figures, *_metrics(folder, plan.rounds)])
