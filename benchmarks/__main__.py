@@ -16,30 +16,21 @@ from benchmarks import bench, load
 
 SUBJECTS = (
     "hot_reads",
-    "metrics",
     "nginx",
-    "signals_and_badges",
     "mcp",
-    "badges",
-    "pages",
-    "perpetuals",
-    "charts",
     "series",
     "floods",
     "pauses",
     "event_stream",
     "rate_limits",
-    "upstream_calls",
     "venues",
     "snapshot",
     "ledger",
     "logs",
-    "comparison",
     "tokens",
     "payments",
     "postgresql",
     "readers",
-    "backup",
     "footprint",
     "first_start",
 )
@@ -48,7 +39,8 @@ SUBJECTS = (
 def main() -> None:
     """Measure everything, one subject after the other."""
     options = _options()
-    plan = bench.quick(options.rounds) if options.quick else bench.full(options.rounds)
+    rounds = bench.QUICK_ROUNDS if options.quick else bench.ROUNDS
+    plan = bench.Plan(options.rounds or rounds, not options.quick)
     chosen = [name for name in SUBJECTS if not options.only or name in options.only]
     # A signal must also end the child processes.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -67,7 +59,7 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--rounds", type=_positive, help=f"rounds per comparison ({bench.ROUNDS})")
-    parser.add_argument("--quick", action="store_true", help="a coarse run of about 3 minutes")
+    parser.add_argument("--quick", action="store_true", help="a coarse run of a few minutes")
     parser.add_argument("--only", nargs="+", choices=SUBJECTS, help="measure only these")
     return parser.parse_args()
 

@@ -7,6 +7,8 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from functools import partial
+from math import inf
 from pathlib import Path
 from statistics import fmean, median, quantiles
 from typing import NamedTuple, TypeVar
@@ -14,11 +16,9 @@ from typing import NamedTuple, TypeVar
 import psutil
 
 from barograph.kit.operating_system import free_port
-from barograph.markets.documents import DERIVATIVES_PATH, MARKET_PATH, MARKET_STATE_PATH
 from barograph.settings import PREFIX, Settings
 
-ROUNDS = 15
-HOT_READS = (MARKET_STATE_PATH, MARKET_PATH, f"{DERIVATIVES_PATH}?symbol=ETH")
+ROUNDS, QUICK_ROUNDS = 15, 3
 
 
 class Plan(NamedTuple):
@@ -27,33 +27,11 @@ class Plan(NamedTuple):
     rounds: int
     """How often each server of a comparison is measured, one second each."""
 
-    targets: tuple[str, ...] = HOT_READS
-    """Which hot reads are compared."""
+    is_full: bool
 
-    window_seconds: int = 15
-    """How long upstream calls are counted, without readers and again with them."""
-
-    snapshots: int = 120
-    """How many readings are decoded, published and rendered."""
-
-    starts: int = 5
-    """How often the service is started."""
-
-    demo: bool = True
-    """Whether the whole demo is started, too."""
-
-    fill: bool = True
-    """Whether a first start is measured until the past of every contract is filled."""
-
-
-def quick(rounds: int | None) -> Plan:
-    """A coarse run of about 3 minutes."""
-    return Plan(3 if rounds is None else rounds, HOT_READS[:1], 5, 20, 1, demo=False, fill=False)
-
-
-def full(rounds: int | None) -> Plan:
-    """The plan of the README's table."""
-    return Plan(ROUNDS if rounds is None else rounds)
+    def size(self, full: int, quick: int) -> int:
+        """A count, a size or a number of seconds, by the length of the run."""
+        return full if self.is_full else quick
 
 
 COLUMNS = ("figure", "measured", "target", "")
@@ -77,19 +55,22 @@ class Section(NamedTuple):
 
 def at_least(name: str, ratios: Sequence[float], bound: float | None = None) -> Figure:
     """A figure of per-round ratios: their median and the middle half."""
-    middle = median(ratios)
-    measured = f"{middle:.2f}{_middle_half(ratios)}"
-    if bound is None:
-        return Figure(name, measured)
-    return Figure(name, measured, f">= {bound:g}", middle >= bound)
+    return _bounded(name, ratios, "" if bound is None else f">= {bound:g}", median(ratios), bound)
 
 
 def at_most(name: str, ratios: Sequence[float], bound: float | None = None) -> Figure:
     """A figure of per-round ratios where less is better."""
-    figure = at_least(name, ratios)
-    if bound is None:
-        return figure
-    return Figure(name, figure.measured, f"<= {bound:g}", median(ratios) <= bound)
+    target, negative = ("", None) if bound is None else (f"<= {bound:g}", -bound)
+    return _bounded(name, ratios, target, -median(ratios), negative)
+
+
+def _bounded(
+    name: str, ratios: Sequence[float], target: str, value: float, bound: float | None
+) -> Figure:
+    low, high = quantiles(ratios, n=4, method="inclusive")[::2] if len(ratios) > 1 else (0, 0)
+    spread = f" ({low:.2f} to {high:.2f})" if len(ratios) > 1 else ""
+    met = None if bound is None else value >= bound
+    return Figure(name, f"{median(ratios):.2f}{spread}", target, met)
 
 
 T = TypeVar("T")
@@ -97,9 +78,9 @@ Rates = dict[str, list[float]]
 
 
 def alternate(cases: Mapping[str, Callable[[], T]], rounds: int) -> dict[str, list[T]]:
-    """Measure all in turn, forwards and backwards, after a warm-up round."""
+    """Measure all in turn, forwards and backwards, after a warm-up round if there are several."""
     results: dict[str, list[T]] = {name: [] for name in cases}
-    for number in range(-1, rounds):
+    for number in range(-1 if rounds > 1 else 0, rounds):
         for name in list(cases)[:: 1 if number % 2 == 0 else -1]:
             result = cases[name]()
             if number >= 0:
@@ -118,13 +99,12 @@ def between(
     name: str,
     control: str,
     bound: float | None = None,
-    figure: Callable[[str, Sequence[float], float | None], Figure] = at_least,
 ) -> list[Figure]:
     """Ours, measured second, against its two equal neighbours; these two are the A/A control."""
     peer, ours, twin, *_ = rates
     return [
-        figure(name, ratios(rates, ours, peer, twin), bound),
-        figure(f"  A/A control: {control} / {control}", ratios(rates, twin, peer), None),
+        at_least(name, ratios(rates, ours, peer, twin), bound),
+        at_least(f"  A/A control: {control} / {control}", ratios(rates, twin, peer)),
     ]
 
 
@@ -134,32 +114,17 @@ def cpu_seconds(processes: Iterable[psutil.Process]) -> float:
     return sum(time.user + time.system for time in times)
 
 
-def milliseconds(work: Callable[[], object], times: int) -> float:
-    """The median CPU time of one call."""
-    spent = []
-    for _ in range(times):
-        begun = time.process_time()
-        work()
-        spent.append(1_000 * (time.process_time() - begun))
-    return median(spent)
-
-
-def operations_per_second(work: Callable[[], object], operations: int, turns: int) -> float:
-    """Operations per CPU-second, where each of some turns does several."""
-    begun = time.process_time()
-    for _ in range(turns):
-        work()
-    return operations * turns / (time.process_time() - begun)
-
-
 def rate(name: str, per_second: float) -> Figure:
     """Operations per second, and the time of each."""
-    return Figure(name, f"{per_second:,.0f} ({1e6 / per_second:.0f} µs each)")
+    return Figure(name, f"{per_second:,.0f} ({1e6 / per_second:.1f} µs each)")
 
 
-def limited(name: str, value: float, unit: str, bound: float, digits: int = 1) -> Figure:
-    """A figure that must not exceed a bound."""
-    return Figure(name, f"{value:.{digits}f} {unit}", f"<= {bound:g} {unit}", value <= bound)
+def limited(name: str, value: float, unit: str, bound: float = inf, digits: int = 1) -> Figure:
+    """A figure that must not exceed a bound, if there is one."""
+    measured = f"{value:.{digits}f} {unit}"
+    if bound == inf:
+        return Figure(name, measured)
+    return Figure(name, measured, f"<= {bound:g} {unit}", value <= bound)
 
 
 def render(sections: Sequence[Section]) -> str:
@@ -173,13 +138,6 @@ def render(sections: Sequence[Section]) -> str:
     return "\n".join(lines)
 
 
-def _middle_half(ratios: Sequence[float]) -> str:
-    if len(ratios) < 2:
-        return ""
-    low, _, high = quantiles(ratios, n=4, method="inclusive")
-    return f" ({low:.2f} to {high:.2f})"
-
-
 def _row(figure: Figure) -> tuple[str, ...]:
     verdict = {None: "", True: "met", False: "NOT MET"}[figure.met]
     return ("  " + figure.name, figure.measured, figure.target, verdict)
@@ -191,6 +149,7 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 HOST = "127.0.0.1"
+unused_port = partial(free_port, HOST)
 ROOT = Path(__file__).parents[1]
 BAROGRAPH = (sys.executable, "-m", "barograph")
 
@@ -231,6 +190,10 @@ class Child:
     def workers(self) -> list[psutil.Process]:
         """The processes that it started; a server's work is done in them."""
         return self._top.children(recursive=True)
+
+    def cpu_seconds(self) -> float:
+        """The CPU time so far of the process and everything that it started."""
+        return cpu_seconds([self._top, *self.workers()])
 
     def memory(self) -> Memory:
         """The memory of the largest worker, or of the process itself when it has none."""
@@ -273,11 +236,6 @@ def web_service(settings: Settings) -> Iterator[Child]:
     with running(command, log=log, environment=settings.to_environment()) as child:
         until(lambda: answers(settings.port, "/api/agent/market-state"), child)
         yield child
-
-
-def unused_port() -> int:
-    """A port for one server of this run."""
-    return free_port(HOST)
 
 
 def until(look: Callable[[], T | None], child: Child, seconds: float = 60) -> T:

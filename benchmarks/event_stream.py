@@ -19,23 +19,21 @@ from barograph.kit.database import Transaction
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.markets.documents import MARKET_STATE_PATH
 from barograph.settings import Settings
-from barograph_demo.servers.exchange import ExchangeAddress
 from benchmarks import bench
-from benchmarks.market import collector, live_settings, running_exchange
+from benchmarks.market import collector, live_settings, running_world
 
 BOUND = 1.5
 EVENT_SECONDS = 0.5
 PAUSE_SECONDS = 0.005
-FULL, SHORT = (1_000, 300), (50, 12)
+FULL, SHORT = (1_000, 300), (20, 6)
 """Subscribers, and seconds."""
 
 
 def measure(plan: bench.Plan, folder: Path) -> bench.Section:
     """Every subscriber must see every event once; hot reads are measured beside them."""
-    count, seconds = FULL if plan.rounds >= 10 else SHORT
-    exchange = ExchangeAddress(bench.HOST, bench.unused_port())
-    settings = live_settings(folder, exchange).model_copy(update={"workers": 2})
-    with running_exchange(folder, exchange.port):
+    count, seconds = FULL if plan.is_full else SHORT
+    with running_world(folder) as servers:
+        settings = live_settings(folder, servers["bybit"]).model_copy(update={"workers": 2})
         figures = _subscribed(settings, count, seconds)
     title = f"{count:,} subscribers of the event stream for {seconds} s, two web workers"
     return bench.Section(title, figures)
@@ -60,7 +58,6 @@ def _subscribed(settings: Settings, count: int, seconds: int) -> list[bench.Figu
             time.sleep(phase)  # they connect
             rounds = [_p99(settings.port, phase) / quiet]
             memory = (_memory(web) - before) / count
-            print("event_stream: restart the collector and the web", file=sys.stderr)
             collecting.close()
             collecting.enter_context(collector(settings))
             web_stack.close()

@@ -5,13 +5,11 @@ settings. The simulated servers count the requests.
 """
 
 import asyncio
-import math
 import os
 import subprocess
 import time
-from collections import Counter
+from math import inf
 from pathlib import Path
-from typing import NamedTuple, cast
 
 from barograph.board.board import latest_snapshot
 from barograph.kit.clock import system_clock
@@ -24,10 +22,9 @@ from barograph.markets.series import reading_series
 from barograph.markets.view import PERPETUALS
 from barograph.settings import Settings
 from barograph.signals.records import SIGNALS, UNKNOWN
-from barograph_demo.servers.control import ServerAddress, send_command
-from barograph_demo.servers.exchange import LIMIT_MS, LIMIT_REQUESTS, ExchangeAddress
+from barograph_demo.servers.exchange import LIMIT_MS, LIMIT_REQUESTS
 from benchmarks import bench
-from benchmarks.market import CONTRACTS, collector, live_settings, running_exchange
+from benchmarks.market import CONTRACTS, calls, collector, live_settings, running_world
 
 TITLE = f"First start with {CONTRACTS} contracts and an empty record: seconds from `collect`"
 MAJORS_SECONDS = 120
@@ -41,85 +38,42 @@ NEED_TIME = frozenset({"liquidation-pressure", "btc-etf-flow", "cross-venue-fund
 LIMIT_PER_MINUTE = LIMIT_REQUESTS * 60 * SECOND // LIMIT_MS
 LONGEST_SECONDS = 1800
 LOOK_SECONDS = 0.25
+STEADY_SECONDS = 15
 
 Look = Work[bool]
 
 
-class Upstreams(NamedTuple):
-    """The simulated servers."""
-
-    exchange: ExchangeAddress
-    macro: ServerAddress
-
-    def calls(self) -> Counter[tuple[str, str]]:
-        """The requests so far, by server and endpoint."""
-        found: Counter[tuple[str, str]] = Counter()
-        for server, address in zip(self._fields, self, strict=True):
-            counts = send_command(address.url, {"count": True})["requests"]
-            for path, count in cast("dict[str, int]", counts).items():
-                found[server, path.removeprefix("/v5/market/")] += count
-        return found
-
-
 def measure(plan: bench.Plan, folder: Path) -> bench.Section:
     """Start a collector on an empty folder and wait until it knows everything."""
-    upstreams = Upstreams(
-        ExchangeAddress(bench.HOST, bench.unused_port()),
-        ServerAddress(bench.HOST, bench.unused_port()),
-    )
-    options = ("--macro-port", str(upstreams.macro.port))
-    with running_exchange(folder, upstreams.exchange.port, *options, wide=True):
-        settings = live_settings(folder, upstreams.exchange).model_copy(
+    with running_world(folder, "macro", wide=True) as servers:
+        settings = live_settings(folder, servers["bybit"]).model_copy(
             update={
                 "accept_terms": "bybit,treasury,nyfed",
                 "poll_seconds": Settings.model_fields["poll_seconds"].default,
-                "treasury_url": upstreams.macro.url,
-                "nyfed_url": upstreams.macro.url,
+                "rates_url": servers["macro"],
             }
         )
         upgrade, environment = (*bench.BAROGRAPH, "db", "upgrade"), settings.to_environment()
         subprocess.run(upgrade, env=os.environ | environment, check=True, capture_output=True)
         started = time.monotonic()
         with collector(settings) as child:
-            return bench.Section(TITLE, _figures(plan, settings, upstreams, child, started))
+            figures = []
+            for name, look, bound in LOOKS if plan.is_full else LOOKS[:2]:
+                _wait(settings, look, child)
+                seconds = time.monotonic() - started
+                figures.append(bench.limited(name, seconds, "s", bound))
+            filling = calls(servers["bybit"]).total()
+            figures.append(_per_minute("while filling", filling * 60 / seconds))
+            if plan.is_full:
+                time.sleep(STEADY_SECONDS)
+                steady = calls(servers["bybit"]).total() - filling
+                figures.append(_per_minute("afterwards", steady * 60 / STEADY_SECONDS))
+    return bench.Section(TITLE, figures)
 
 
-def _figures(
-    plan: bench.Plan, settings: Settings, upstreams: Upstreams, child: bench.Child, started: float
-) -> list[bench.Figure]:
-    def seconds(look: Look) -> float:
-        _wait(settings, look, child)
-        return time.monotonic() - started
-
-    figures = [bench.Figure("first price", f"{seconds(_has_price):.1f} s")]
-    charts = seconds(_has_charts)
-    met = charts <= MAJORS_SECONDS
-    target = f"<= {MAJORS_SECONDS} s"
-    name = f"charts of {DAYS} days for {', '.join(MAJORS)}"
-    figures.append(bench.Figure(name, f"{charts:.1f} s", target, met))
-    figures.append(bench.Figure("every signal that has a past", f"{seconds(_has_signals):.1f} s"))
-    if plan.fill:
-        figures.append(bench.Figure("every contract filled", f"{seconds(_is_filled):.0f} s"))
-    filling = upstreams.calls()
-    minutes = (time.monotonic() - started) / 60
-    figures += _rates("per minute while filling", filling, minutes)
-    if plan.fill:
-        time.sleep(plan.window_seconds)
-        steady = upstreams.calls() - filling
-        figures += _rates("per minute afterwards", steady, plan.window_seconds / 60)
-    return figures
-
-
-def _rates(when: str, calls: Counter[tuple[str, str]], minutes: float) -> list[bench.Figure]:
-    """The requests to each endpoint, and all requests to the exchange."""
-    figures = [
-        bench.Figure(f"{server} {name}, {when}", f"{math.ceil(count / minutes)}")
-        for (server, name), count in sorted(calls.items())
-    ]
-    total = sum(count for (server, _), count in calls.items() if server == "exchange") / minutes
-    limit = f"<= {LIMIT_PER_MINUTE // 4} (limit {LIMIT_PER_MINUTE})"
-    met = total <= LIMIT_PER_MINUTE / 4
-    return [*figures, bench.Figure(f"exchange in all, {when}", f"{total:.0f}", limit, met)]
+def _per_minute(when: str, requests: float) -> bench.Figure:
+    name, target = f"requests to the exchange per minute {when}", LIMIT_PER_MINUTE // 4
+    return bench.limited(name, requests, f"(limit {LIMIT_PER_MINUTE})", target, 0)
 
 
 def _wait(settings: Settings, look: Look, child: bench.Child) -> None:
@@ -170,3 +124,11 @@ async def _has_signals(tx: Transaction) -> bool:
 async def _is_filled(tx: Transaction) -> bool:
     rows = await tx.fetch("SELECT count(DISTINCT contract) FROM backfills")
     return bool(rows[0][0] >= CONTRACTS)
+
+
+LOOKS: tuple[tuple[str, Look, float], ...] = (
+    ("first price", _has_price, inf),
+    (f"charts of {DAYS} days for {', '.join(MAJORS)}", _has_charts, MAJORS_SECONDS),
+    ("every signal that has a past", _has_signals, inf),
+    ("every contract filled", _is_filled, inf),
+)

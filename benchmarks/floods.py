@@ -1,25 +1,21 @@
 """Hot reads during a flood of requests for uncached pages and downloads."""
 
-import asyncio
-import sys
-from math import sin
+from contextlib import closing
 from pathlib import Path
 
+import apsw
+
 from barograph.kit.clock import system_clock
-from barograph.kit.sqlite import SQLiteDatabase
-from barograph.kit.timestamps import HOUR
 from barograph.markets.documents import MARKET_STATE_PATH
 from barograph.markets.samples import DAYS, MEASURES
-from barograph.markets.store import ReadingRow, record_rows
-from barograph.settings import Settings
-from benchmarks import bench, load
+from benchmarks import bench, load, series
 from benchmarks.market import benchmark_settings, publish_market
 
 TITLE = "Hot reads beside 64 connections on uncached pages: p99, as a multiple of the quiet p99"
 BOUND = 5
 COINS = ("BTC", "ETH", "SOL", "XRP", "DOGE", "ADA", "AVAX", "LINK", "DOT", "LTC")
 RECORDED_DAYS = 60
-ROUND_SECONDS = 4
+ROUND_SECONDS, QUICK_SECONDS = 4, 1
 PAUSE_SECONDS = 0.002
 
 SCRIPT = """
@@ -41,28 +37,30 @@ def measure(plan: bench.Plan, folder: Path) -> bench.Section:
     script.write_text(SCRIPT.format(targets=", ".join(f'"{each}"' for each in _targets())))
     figures = []
     for name, proxies in (("one address", ""), ("many addresses", "127.0.0.0/8")):
-        print(f"floods: {name}", file=sys.stderr)
         place = folder / name.replace(" ", "-")
         place.mkdir()
         settings = benchmark_settings(place)
         settings = settings.model_copy(update={"trusted_proxies": proxies})
         publish_market(settings)
-        asyncio.run(_record(settings))
+        with closing(apsw.Connection(str(settings.database_path))) as connection:
+            for coin in COINS:
+                series.fill(connection, RECORDED_DAYS * 24, 1, system_clock(), coin)
         with bench.web_service(settings):
-            rounds = [_ratio(settings.port, script) for _ in range(plan.rounds)]
+            seconds = plan.size(ROUND_SECONDS, QUICK_SECONDS)
+            rounds = [_ratio(settings.port, script, seconds) for _ in range(plan.rounds)]
         figures.append(bench.at_most(f"from {name}", rounds, BOUND))
     return bench.Section(TITLE, figures)
 
 
-def _ratio(port: int, script: Path) -> float:
-    quiet = _p99(port)
+def _ratio(port: int, script: Path, seconds: int) -> float:
+    quiet = _p99(port, seconds)
     with load.readers(port, "", script, connections=load.FLOOD_CONNECTIONS):
-        return _p99(port) / quiet
+        return _p99(port, seconds) / quiet
 
 
-def _p99(port: int) -> float:
+def _p99(port: int, seconds: int) -> float:
     """One hot reader that pauses between reads: at full speed it would be a flood itself."""
-    took = bench.read_times(port, MARKET_STATE_PATH, bench.during(ROUND_SECONDS), PAUSE_SECONDS)
+    took = bench.read_times(port, MARKET_STATE_PATH, bench.during(seconds), PAUSE_SECONDS)
     return sorted(took)[len(took) * 99 // 100]
 
 
@@ -71,18 +69,3 @@ def _targets() -> list[str]:
         *(f"/markets/{coin}?days={days}" for coin in COINS for days in DAYS),
         *(f"/api/v1/series/{each}?symbol={coin}" for coin in COINS for each in MEASURES),
     ]
-
-
-async def _record(settings: Settings) -> None:
-    """Sixty days of hourly readings for the contracts that the flood requests."""
-    now = system_clock() // HOUR * HOUR
-    rows = [
-        ReadingRow("hour", f"{coin}USDT", now - back * HOUR, 100.0 + sin(back), 0.01, 8, 1e9, 50.0)
-        for back in range(RECORDED_DAYS * 24)
-        for coin in COINS
-    ]
-    database = SQLiteDatabase(settings.database_path)
-    try:
-        await database.write(lambda tx: record_rows(tx, "bybit", readings=rows))
-    finally:
-        await database.close()

@@ -5,10 +5,11 @@ It fills a database by the service's own functions, or runs the exchange, the co
 
 import asyncio
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import cast
 
 from barograph.collector.judge import Judge, write_conclusions
 from barograph.collector.leader import collector_lease
@@ -30,7 +31,7 @@ from barograph.upstream.bybit.messages import Batch, decode_message
 from barograph.upstream.bybit.rest import open_envelope
 from barograph.upstream.http import HttpReply
 from barograph_demo.files import load_or_create_anchor
-from barograph_demo.servers.exchange import ExchangeAddress
+from barograph_demo.servers.control import send_command
 from barograph_demo.servers.rest import answer
 from barograph_demo.servers.stream import liquidation_messages
 from barograph_demo.world.contracts import LIVE_SYMBOLS
@@ -97,7 +98,7 @@ async def make_database(address: opening.Address, schema: str = SERVICE) -> Data
     return database
 
 
-async def open_database(settings: Settings) -> tuple[Database, Lease]:
+async def open_leased_database(settings: Settings) -> tuple[Database, Lease]:
     """A new database with its schema, and the lease that a writer needs."""
     database = await make_database(settings.database_address)
     lease = collector_lease(database, system_clock)
@@ -112,7 +113,7 @@ def publish_market(settings: Settings) -> None:
         now = system_clock()
         market, judge = Market(now), Judge(settings)
         market.brief(judge, now)
-        database, lease = await open_database(settings)
+        database, lease = await open_leased_database(settings)
         try:
             reading = market.read(market.tickers(now), now)
             await write_conclusions(database, lease, [judge.conclude(reading)])
@@ -126,27 +127,27 @@ def publish_market(settings: Settings) -> None:
 POLL_SECONDS = 1
 
 
-class Live(NamedTuple):
-    """The running processes and their addresses."""
-
-    exchange: ExchangeAddress
-    collector: bench.Child
-    web: bench.Child
-    web_port: int
-
-
 @contextmanager
-def running_exchange(
-    data: Path, port: int, *options: str, wide: bool = False
-) -> Iterator[bench.Child]:
-    """The demo's exchange alone, answering; a wide one is as large as a real one."""
+def running_world(data: Path, *servers: str, wide: bool = False) -> Iterator[dict[str, str]]:
+    """The demo's exchange and other servers, by name: their addresses. Data is in `data/world`.
+
+    A wide exchange is as large as a real one.
+    """
     world = data / "world"  # beside a database it would mark a demo
     load_or_create_anchor(world, SEED, system_clock())
-    command = (*bench.BAROGRAPH, "demo", "world", "--port", str(port), "--data", str(world))
-    extra = ("--extra-contracts", str(EXTRA)) if wide else ()
-    with bench.running((*command, *extra, *options), log=data / "exchange.log") as child:
+    port, ports = bench.unused_port(), {name: bench.unused_port() for name in servers}
+    command = [*bench.BAROGRAPH, "demo", "world", "--port", str(port), "--data", str(world)]
+    command += [f"--{name}-port={number}" for name, number in ports.items()]
+    command += ["--extra-contracts", str(EXTRA)] if wide else []
+    with bench.running(command, log=data / "world.log") as child:
         bench.until(lambda: bench.answers(port, "/v5/market/time"), child)
-        yield child
+        places = {"bybit": port, **ports}
+        yield {name: f"http://{bench.HOST}:{number}" for name, number in places.items()}
+
+
+def calls(address: str) -> Counter[str]:
+    """The requests that a simulated server has had, by path."""
+    return Counter(cast("dict[str, int]", send_command(address, {"count": True})["requests"]))
 
 
 def collector(settings: Settings) -> AbstractContextManager[bench.Child]:
@@ -156,26 +157,13 @@ def collector(settings: Settings) -> AbstractContextManager[bench.Child]:
     return bench.running(command, log=log, environment=environment)
 
 
-@contextmanager
-def live_service(data: Path, *, wide: bool = False, **changed: object) -> Iterator[Live]:
-    """Run all of them, perhaps with other settings; the service collects and answers."""
-    exchange = ExchangeAddress(bench.HOST, bench.unused_port())
-    settings = live_settings(data, exchange).model_copy(update=changed)
-    with (
-        running_exchange(data, exchange.port, wide=wide),
-        collector(settings) as collecting,
-        bench.web_service(settings) as web,
-    ):
-        yield Live(exchange, collecting, web, settings.port)
-
-
-def live_settings(data: Path, exchange: ExchangeAddress) -> Settings:
+def live_settings(data: Path, exchange: str) -> Settings:
     """A service that reads this exchange."""
     return Settings(
         port=bench.unused_port(),
         data=data,
         accept_terms="bybit",
         log_level="warning",
-        exchange_rest_url=exchange.url,
+        exchange_rest_url=exchange,
         poll_seconds=POLL_SECONDS,
     )

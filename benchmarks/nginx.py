@@ -1,7 +1,6 @@
 """Hot reads from the cache of nginx, beside a file that nginx serves with the same headers."""
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from email.utils import formatdate, parsedate_to_datetime
@@ -12,7 +11,7 @@ import httpx2
 
 from barograph.markets.documents import MARKET_STATE_PATH
 from benchmarks import bench, load
-from benchmarks.hot_reads import ROUND_SECONDS, Contender, answer_of
+from benchmarks.hot_reads import ROUND_SECONDS, Contender
 from benchmarks.market import benchmark_settings, publish_market
 from support.nginx import Nginx, Upstream, http_reply, running_nginx
 
@@ -20,9 +19,7 @@ TITLE = "nginx with deploy/nginx.conf, over TLS: hot reads from its cache"
 FILE_SHARE = 0.9
 TARGETS = {"file": "/file/one", "cache": MARKET_STATE_PATH, "twin": "/file/two"}
 READERS = (10, 200)
-PAGE_BYTES = 19_000
-"""About the size of the home page."""
-
+COUNT_SECONDS, QUICK_SECONDS = 15, 1
 OF_THE_SERVER = ("server", "date", "content-length")
 FROM_NGINX = ("content-type", "last-modified")
 """Header fields that nginx itself adds to a file."""
@@ -45,23 +42,17 @@ def measure(plan: bench.Plan, folder: Path) -> bench.Section:
     settings = benchmark_settings(folder)
     publish_market(settings)
     with bench.web_service(settings) as child:
-        answer = answer_of(Contender(child, settings.port), MARKET_STATE_PATH)
-    page = answer._replace(body=answer.body.ljust(PAGE_BYTES))
-    with _nginx(folder / "short", answer) as (nginx, service):
-        figures = _compare(nginx, answer, plan.rounds)
-        origin = [_origin_requests(nginx, service, each, plan.window_seconds) for each in READERS]
-    with _nginx(folder / "long", page) as (nginx, _):
-        figures += _compare(nginx, page, plan.rounds)
-    return bench.Section(TITLE, [*figures, *origin])
-
-
-def _compare(nginx: Nginx, answer: bench.Answer, rounds: int) -> list[bench.Figure]:
-    _check_same(nginx)
-    # The cache is measured between the two files.
-    cases = {name: partial(_rate, nginx, target) for name, target in TARGETS.items()}
-    rates = bench.alternate(cases, rounds)
-    name = f"cache / file, {len(answer.body):,} bytes"
-    return bench.between(rates, name, "file", FILE_SHARE)
+        answer = Contender(child, settings.port).answer(MARKET_STATE_PATH)
+    seconds = plan.size(COUNT_SECONDS, QUICK_SECONDS)
+    with _nginx(folder, answer) as (nginx, service):
+        _check_same(nginx)
+        # The cache is measured between the two files.
+        cases = {name: partial(_rate, nginx, target) for name, target in TARGETS.items()}
+        rates = bench.alternate(cases, plan.rounds)
+        name = f"cache / file, {len(answer.body):,} bytes"
+        figures = bench.between(rates, name, "file", FILE_SHARE)
+        figures += [_origin_requests(nginx, service, readers, seconds) for readers in READERS]
+    return bench.Section(TITLE, figures)
 
 
 @contextmanager
@@ -73,7 +64,6 @@ def _nginx(folder: Path, answer: bench.Answer) -> Iterator[tuple[Nginx, Upstream
     def reply(_: bytes) -> bytes:
         return http_reply(answer.body, *sent, (b"Date", formatdate(usegmt=True).encode()))
 
-    folder.mkdir()
     pages = folder / "nginx/pages"
     ours = (f"add_header {each[0]} '{each[1]}';" for each in headers if each[0] not in FROM_NGINX)
     changes = {
@@ -115,7 +105,6 @@ def _rate(nginx: Nginx, target: str) -> float:
 
 
 def _origin_requests(nginx: Nginx, service: Upstream, readers: int, seconds: int) -> bench.Figure:
-    print(f"nginx: {readers:,} readers", file=sys.stderr)
     before = len(service.heads)
     answered = load.requests_in(
         nginx.port, MARKET_STATE_PATH, seconds, connections=readers, scheme="https"

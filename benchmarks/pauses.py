@@ -26,7 +26,7 @@ READINGS, LIQUIDATIONS = series.SIZES[1], 300_000
 FEW_READINGS, FEW_LIQUIDATIONS = series.SMALL_SIZES[0], 3_000
 BOUND = 10
 SHOWN = 5
-QUIET_SECONDS = 4.0
+QUIET_SECONDS, QUICK_SECONDS = 4, 1
 PAUSE_SECONDS = 0.001
 
 LARGE = (
@@ -53,7 +53,7 @@ assert response.status == 200, response.status
 def measure(plan: bench.Plan, folder: Path) -> bench.Section:
     """Each round starts a new service, whose caches are empty."""
     readings, liquidations = (
-        (READINGS, LIQUIDATIONS) if plan.demo else (FEW_READINGS, FEW_LIQUIDATIONS)
+        (READINGS, LIQUIDATIONS) if plan.is_full else (FEW_READINGS, FEW_LIQUIDATIONS)
     )
     settings = benchmark_settings(folder)
     publish_market(settings)
@@ -65,7 +65,7 @@ def measure(plan: bench.Plan, folder: Path) -> bench.Section:
     for _ in range(plan.rounds):
         with bench.web_service(settings):
             port, month = settings.port, system_clock() - 29 * DAY
-            quiet = _longest(port, bench.during(QUIET_SECONDS))
+            quiet = _longest(port, bench.during(plan.size(QUIET_SECONDS, QUICK_SECONDS)))
             for found, targets in (
                 (pages, _pages(port)),
                 (lists, [each.format(month=month) for each in LARGE]),
@@ -115,7 +115,6 @@ async def _make_history(settings: Settings) -> None:
 
 
 def _fill(settings: Settings, readings: int, liquidations: int) -> None:
-    print(f"pauses: {readings:,} readings", file=sys.stderr)
     now = system_clock()
     with closing(apsw.Connection(str(settings.database_path))) as connection:
         series.fill(connection, readings, series.CONTRACTS, now // HOUR * HOUR)

@@ -1,67 +1,61 @@
-"""Three other servers that send the same response, for comparison.
+"""Other applications on the service's server configuration, and the service without low limits.
 
-Run as `python -m benchmarks.peers MODULE:APPLICATION PORT`.
+Run as `python -m benchmarks.peers MODULE:APPLICATION`, with the settings in the environment.
 """
 
 import os
-import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 from unittest.mock import patch
 
 import msgspec
-from fastapi import FastAPI, Query, Response
+from fastapi import FastAPI, Response
 from granian.server import Server
 
+import barograph.limits.rate_limits
+import barograph.mcp.calls
+import barograph.mcp.endpoints
 import barograph.web.server
 from barograph.kit.http import ASGIApp, Receive, Scope, Send
 from barograph.kit.operating_system import die_with_parent
-from barograph.kit.wire import WireModel
-from barograph.markets.documents import (
-    DERIVATIVES_PATH,
-    MARKET_PATH,
-    MARKET_STATE_PATH,
-    Market,
-    MarketState,
-    PerpetualRecord,
-)
-from barograph.markets.symbols import DEFAULT_SYMBOL, PATTERN
+from barograph.markets.documents import MARKET_STATE_PATH, MarketState
 from barograph.settings import Settings
 from benchmarks import bench
 
 FILE_VARIABLE = "BENCHMARK_ANSWER"
-MODELS: Mapping[str, type[WireModel]] = {
-    DERIVATIVES_PATH: PerpetualRecord,
-    MARKET_PATH: Market,
-    MARKET_STATE_PATH: MarketState,
-}
 # The server adds these two to every answer by itself.
 OF_THE_SERVER = ("server", "date")
 # And FastAPI these.
 OF_THE_FRAMEWORK = ("content-type", "content-length")
+LIMITS = (
+    (barograph.limits.rate_limits, "ANONYMOUS"),
+    (barograph.limits.rate_limits, "PERSONAL"),
+    (barograph.mcp.calls, "TOOL_CALLS"),
+    (barograph.mcp.endpoints, "MCP_POSTS"),
+)
+REQUESTS = 100_000_000
 
 
 class Stored(msgspec.Struct, frozen=True):
     """A response that a peer sends."""
 
-    path: str
     headers: list[tuple[str, str]]
     body: bytes
 
 
-def store(file: Path, target: str, answer: bench.Answer) -> None:
+def store(file: Path, answer: bench.Answer) -> None:
     """Store a response for a peer."""
     headers = [field for field in answer.headers if field[0].lower() not in OF_THE_SERVER]
-    path = target.partition("?")[0]
-    file.write_bytes(msgspec.json.encode(Stored(path, headers, answer.body)))
+    file.write_bytes(msgspec.json.encode(Stored(headers, answer.body)))
 
 
 def bare() -> ASGIApp:
     """The minimum that an ASGI application can do: send prepared bytes."""
-    stored = stored_answer()
+    stored = _stored()
     headers = [(name.encode(), value.encode()) for name, value in stored.headers]
     start = {"type": "http.response.start", "status": 200, "headers": headers}
     body = {"type": "http.response.body", "body": stored.body, "more_body": False}
@@ -75,138 +69,73 @@ def bare() -> ASGIApp:
 
 
 def fastapi() -> ASGIApp:
-    """The usual way: a route that builds a model and leaves the rest to FastAPI.
-
-    It sends the same headers as the others.
-    """
-    stored = stored_answer()
-    model = MODELS[stored.path]
+    """The usual way: a route that builds a model and leaves the rest to FastAPI."""
+    stored = _stored()
     facts: dict[str, Any] = msgspec.json.decode(stored.body)
     fields = {name: value for name, value in stored.headers if name not in OF_THE_FRAMEWORK}
     app = FastAPI()
-    if stored.path == DERIVATIVES_PATH:
-        _add_derivatives(app, {facts["symbol"]: facts}, fields)
-        return app
 
-    @app.get(stored.path, response_model=model)
-    async def read(response: Response) -> WireModel:
+    @app.get(MARKET_STATE_PATH, response_model=MarketState)
+    async def read(response: Response) -> MarketState:
         response.headers.update(fields)
-        return model(**facts)
+        return MarketState(**facts)
 
     return app
 
 
-def _add_derivatives(
-    app: FastAPI, facts: Mapping[str, dict[str, Any]], fields: Mapping[str, str]
-) -> None:
-    """The route with a parameter: it has to read and check `symbol`, as the service does."""
+def unlimited() -> ASGIApp:
+    """The service's own application with high limits in this process."""
+    for module, name in LIMITS:
+        high = getattr(module, name)._replace(requests=REQUESTS)
+        patch.object(module, name, high).start()
+    return barograph.web.server.web_app()
 
-    @app.get(DERIVATIVES_PATH, response_model=PerpetualRecord)
-    async def read(
-        response: Response, symbol: Annotated[str, Query(pattern=PATTERN)] = DEFAULT_SYMBOL
-    ) -> PerpetualRecord:
-        response.headers.update(fields)
-        return PerpetualRecord(**facts[symbol.upper()])
+
+@contextmanager
+def running_app(
+    app: str, settings: Settings, look: Callable[[], object | None], log: Path, **environment: str
+) -> Iterator[bench.Child]:
+    """Run an application as a process; `look` returns None until it answers."""
+    command = (sys.executable, "-m", "benchmarks.peers", app)
+    environment = {**settings.to_environment(), **environment}
+    with bench.running(command, log=log, environment=environment) as child:
+        bench.until(look, child)
+        yield child
+
+
+def unlimited_service(settings: Settings) -> AbstractContextManager[bench.Child]:
+    """The service as a process; it still counts every request."""
+    ready = partial(bench.answers, settings.port, MARKET_STATE_PATH)
+    return running_app("benchmarks.peers:unlimited", settings, ready, settings.data / "web.log")
 
 
 @contextmanager
 def running_peer(
-    app: str, look: Callable[[int], object | None], log: Path, **environment: str
+    app: str, look: Callable[[int], object | None], file: Path
 ) -> Iterator[tuple[bench.Child, int]]:
-    """An application on the service's own server configuration; `look` waits until it answers."""
+    """An application that sends what a file holds, and its port."""
     port = bench.unused_port()
-    command = (sys.executable, "-m", "benchmarks.peers", app, str(port))
-    with bench.running(command, log=log, environment=environment) as child:
-        bench.until(lambda: look(port), child)
+    settings = Settings(host=bench.HOST, port=port, data=file.parent)
+    stored, log = {FILE_VARIABLE: str(file)}, file.with_suffix(".log")
+    with running_app(app, settings, partial(look, port), log, **stored) as child:
         yield child, port
 
 
 def python_peer(
     kind: str, target: str, file: Path
 ) -> AbstractContextManager[tuple[bench.Child, int]]:
-    """One of the two applications above as a process, answering; its port comes along."""
-    return running_peer(
-        f"benchmarks.peers:{kind}",
-        lambda port: bench.answers(port, target),
-        file.with_suffix(f".{kind}.log"),
-        **{FILE_VARIABLE: str(file)},
-    )
+    """One of the applications above as a process, answering; its port comes along."""
+    return running_peer(f"benchmarks.peers:{kind}", lambda port: bench.answers(port, target), file)
 
 
-@contextmanager
-def nginx_peer(target: str, file: Path) -> Iterator[tuple[bench.Child, int]]:
-    """Nginx with one worker that serves a file of the same bytes."""
-    stored = _read(file)
-    folder = file.with_suffix(".nginx")
-    page = folder / "pages" / stored.path.lstrip("/")
-    page.parent.mkdir(parents=True)
-    page.write_bytes(stored.body)
-    port = bench.unused_port()
-    configuration = folder / "nginx.conf"
-    configuration.write_text(
-        _NGINX.format(folder=folder, host=bench.HOST, port=port, user=_nginx_user())
-    )
-    command = (nginx_program() or "", "-p", str(folder), "-c", str(configuration))
-    with bench.running(command, log=folder / "log") as child:
-        bench.until(lambda: bench.answers(port, target), child)
-        yield child, port
-
-
-def nginx_program() -> str | None:
-    """Where nginx is; Debian keeps it from the search path of ordinary users."""
-    return shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
-
-
-def _nginx_user() -> str:
-    """Root's workers would change to a user who cannot read the temporary folder."""
-    return "user root;" if os.geteuid() == 0 else ""
-
-
-_NGINX = """\
-{user}
-worker_processes 1;
-daemon off;
-pid {folder}/pid;
-error_log {folder}/error.log;
-events {{ worker_connections 1024; }}
-http {{
-    access_log off;
-    sendfile on;
-    tcp_nopush on;
-    keepalive_requests 100000000;
-    open_file_cache max=100;
-    client_body_temp_path {folder}/body;
-    proxy_temp_path {folder}/proxy;
-    fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi;
-    scgi_temp_path {folder}/scgi;
-    server {{
-        listen {host}:{port};
-        root {folder}/pages;
-        default_type application/json;
-    }}
-}}
-"""
-
-
-def _read(file: Path) -> Stored:
-    return msgspec.json.decode(file.read_bytes(), type=Stored)
-
-
-def stored_answer() -> Stored:
-    """The answer that this worker gives."""
+def _stored() -> Stored:
     die_with_parent()
-    return _read(Path(os.environ[FILE_VARIABLE]))
-
-
-def run_instead(app: str, settings: Settings) -> None:
-    """Run the service's server with another application in place of its own."""
-    die_with_parent()
-    with patch.object(
-        barograph.web.server, "WebServer", lambda _, **options: Server(app, **options)
-    ):
-        barograph.web.server.run_server(settings)
+    return msgspec.json.decode(Path(os.environ[FILE_VARIABLE]).read_bytes(), type=Stored)
 
 
 if __name__ == "__main__":
-    run_instead(sys.argv[1], Settings(host=bench.HOST, port=int(sys.argv[2]), workers=1))
+    die_with_parent()
+    with patch.object(
+        barograph.web.server, "WebServer", lambda _, **options: Server(sys.argv[1], **options)
+    ):
+        barograph.web.server.run_server(Settings.from_environment(os.environ))

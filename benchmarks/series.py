@@ -3,7 +3,6 @@
 import asyncio
 import http.client
 import random
-import sys
 import time
 from contextlib import closing
 from functools import partial
@@ -12,7 +11,6 @@ from statistics import median
 
 import apsw
 
-from barograph.kit import opening
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Database
 from barograph.kit.lists import DEFAULT_LIMIT
@@ -45,7 +43,8 @@ def _tables(data: Path, rounds: int) -> list[bench.Figure]:
     settings = benchmark_settings(data)
     publish_market(settings)
     now = system_clock()
-    asyncio.run(_fill_bitcoin(settings, now))
+    with closing(apsw.Connection(str(settings.database_path))) as connection:
+        fill(connection, DAYS * 24, 1, now, "BTC")
     target = f"/api/v1/series/price.csv?from={now // DAY * DAY - DAYS * DAY}"
     with bench.web_service(settings) as web:
         _table(settings.port, "/api/v1/series/price.csv", web)
@@ -77,18 +76,8 @@ def _table(port: int, target: str, web: bench.Child) -> tuple[int, float, float,
     return size, first, time.perf_counter() - begun, peak
 
 
-async def _fill_bitcoin(settings: Settings, now: int) -> None:
-    database = opening.open_database(settings.database_path)
-    newest = now // HOUR
-    try:
-        start = newest - DAYS * 24
-        await database.write(lambda tx: tx.execute(_FILL, 1, start, newest, "BTC"))
-    finally:
-        await database.close()
-
-
 async def _pages(plan: bench.Plan, folder: Path) -> list[bench.Figure]:
-    sizes, contracts = (SIZES, CONTRACTS) if plan.demo else (SMALL_SIZES, FEW_CONTRACTS)
+    sizes, contracts = (SIZES, CONTRACTS) if plan.is_full else (SMALL_SIZES, FEW_CONTRACTS)
     now = system_clock() // HOUR * HOUR
     records = [await _filled(folder, size, contracts, now) for size in sizes]
     try:
@@ -115,7 +104,6 @@ async def _pages(plan: bench.Plan, folder: Path) -> list[bench.Figure]:
 
 async def _filled(folder: Path, size: int, contracts: int, now: int) -> Database:
     """Hour by hour, as the record grows: the hours of one contract lie far apart in the file."""
-    print(f"series: {size:,} readings", file=sys.stderr)
     path = folder / f"{size}.sqlite3"
     database = SQLiteDatabase(path, survives_power_cuts=False)
     await upgrade(database, packaged_migrations(), system_clock)
@@ -124,13 +112,13 @@ async def _filled(folder: Path, size: int, contracts: int, now: int) -> Database
     return database
 
 
-def fill(connection: apsw.Connection, size: int, contracts: int, now: int) -> None:
-    """Record so many readings up to this hour."""
+def fill(connection: apsw.Connection, size: int, contracts: int, now: int, coin: str = "C") -> None:
+    """Record so many readings up to this hour, of one coin or of C0, C1 and so on."""
     end = now // HOUR
     connection.execute(_FAST)
     for start in range(end - size // contracts, end, HOURS_PER_WRITE):
         stop = min(start + HOURS_PER_WRITE, end)
-        connection.execute(_FILL.replace("$", "?"), (contracts, start, stop, "C"))
+        connection.execute(_FILL, (contracts, start, stop, coin))
 
 
 async def _page_seconds(database: Database, contracts: int, hours: int, now: int) -> float:
@@ -154,12 +142,12 @@ def _query(symbol: str, start: int, now: int) -> SeriesQuery:
 _FAST = "PRAGMA cache_size = -1000000; PRAGMA synchronous = off; PRAGMA journal_mode = wal"
 _FILL = """
 WITH RECURSIVE
-    hours (hour) AS (SELECT $2 UNION ALL SELECT hour + 1 FROM hours WHERE hour + 1 < $3),
+    hours (hour) AS (SELECT ?2 UNION ALL SELECT hour + 1 FROM hours WHERE hour + 1 < ?3),
     contracts (number) AS (
-        SELECT 0 UNION ALL SELECT number + 1 FROM contracts WHERE number + 1 < $1)
+        SELECT 0 UNION ALL SELECT number + 1 FROM contracts WHERE number + 1 < ?1)
 INSERT INTO readings (venue, resolution, contract, at, last_price, funding_rate_pct,
     funding_interval_hours, open_interest_usd, long_account_pct, open_interest_coins, origin)
-SELECT 'bybit', 'hour', CASE WHEN $4 = 'C' THEN 'C' || number ELSE $4 END || 'USDT',
+SELECT 'bybit', 'hour', CASE WHEN ?4 = 'C' THEN 'C' || number ELSE ?4 END || 'USDT',
     hour * 3600000, 100.0 + hour % 97, 0.01, 8, 1e9, 50.0, 1e7, 'measured'
 FROM hours CROSS JOIN contracts WHERE true
 ON CONFLICT DO NOTHING

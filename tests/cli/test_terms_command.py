@@ -131,7 +131,7 @@ def test_each_source_is_confirmed_by_its_own_name(tmp_path: Path, word: str) -> 
 @pytest.mark.parametrize(
     ("given", "names"),
     [
-        ({"treasury_url": "", "nyfed_url": "", "etf_file": "flows.csv"}, ["bybit"]),
+        ({"rates_url": "", "etf_file": "flows.csv"}, ["bybit"]),
         (
             {"etf_url": "", "venues": "binance,hyperliquid", "accept_terms": "binance,treasury"},
             ["hyperliquid", "nyfed"],

@@ -114,7 +114,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         _attack_with_tokens(run, forger)
         _attack_with_queries(run, forger.good())
         _attack_the_server(run, forger.good())
-        _break_the_provider(run, forger.good())
+        _break_the_provider(run, forger)
         provider.end()
         run.everywhere("broken", "gone", forger.good())
         run.after = server.tables()
@@ -175,12 +175,16 @@ def _attack_the_server(run: Run, token: str) -> None:
     run.compare("server 431", "many headers", b"", good, *(b"X-%d: x" % n for n in range(200)))
 
 
-def _break_the_provider(run: Run, token: str) -> None:
+def _break_the_provider(run: Run, forger: Forger) -> None:
     before = run.server.questions()
-    for fault in (*BROKEN, "lying"):
+    token = forger.good()
+    for fault in BROKEN:
         run.server.tell_provider(fault=fault, on=True)
-        run.everywhere("broken" if fault in BROKEN else "forged", f"fault {fault}", token)
+        run.everywhere("broken", f"fault {fault}", token)
         run.server.tell_provider(off="all")
+    run.server.tell_provider(fault="lying", on=True)
+    run.everywhere("forged", "fault lying", forger.good())  # refused for some seconds
+    run.server.tell_provider(off="all")
     run.followed = run.server.questions()[ELSEWHERE] - before[ELSEWHERE]
     run.everywhere("mended", "the same token as before", token)
 

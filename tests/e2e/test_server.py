@@ -13,6 +13,7 @@ from barograph import __version__
 from support.payments import PAYMENTS
 from support.processes import (
     HOST,
+    PYTHON,
     Process,
     answer_200,
     eventually,
@@ -29,6 +30,15 @@ STALLED = (
     b"Content-Length: 9000\r\n\r\n{"
 )
 """The beginning of a request whose body never arrives."""
+
+SERVE_WITH_LITTLE_MEMORY = """
+from barograph.cli.common import prepare_databases, read_settings
+from barograph.web.server import run_server
+
+settings = read_settings()
+prepare_databases(settings)
+run_server(settings, worker_memory_mb=16)
+"""
 
 
 class Web:
@@ -138,11 +148,12 @@ def test_a_body_that_nobody_waits_for_does_not_hold_its_connection(web: Web) -> 
 @pytest.mark.thorough
 def test_a_worker_over_its_memory_is_replaced(tmp_path: Path) -> None:
     port, log = unused_port(), tmp_path / "log"
-    arguments = ("serve", "--port", str(port), "--data", str(tmp_path))
-    with running(*arguments, log=log, BAROGRAPH_WORKER_MEMORY_MB="16") as process:
-        web = Web(process, port)
+    settings = {"BAROGRAPH_PORT": str(port), "BAROGRAPH_DATA": str(tmp_path)}
+    with ExitStack() as stack:
+        process = Process("-c", SERVE_WITH_LITTLE_MEMORY, log=log, command=PYTHON, **settings)
+        stack.callback(process.end)
         eventually(lambda: "RSS over threshold" in log.read_text(), "the reason")
-        eventually(lambda: answer_200(web.address), "an answer")
+        eventually(lambda: answer_200(Web(process, port).address), "an answer")
 
 
 @pytest.mark.thorough
@@ -165,7 +176,7 @@ def test_doctor_recognises_the_running_service(web: Web, tmp_path: Path) -> None
         "BAROGRAPH_HOST": "0.0.0.0",
         "BAROGRAPH_PORT": str(web.port),
         "BAROGRAPH_EXCHANGE_REST_URL": nowhere,
-        **{f"BAROGRAPH_{name}_URL": nowhere for name in ("TREASURY", "NYFED", "ETF")},
+        **{f"BAROGRAPH_{name}_URL": nowhere for name in ("RATES", "ETF")},
         **{f"BAROGRAPH_{name}_URL": nowhere for name in ("HYPERLIQUID", "BINANCE_REST")},
     }
     told = f"port: Barograph {__version__} is running on 0.0.0.0:{web.port}"

@@ -28,7 +28,11 @@ def test_pricing_names_both_tiers_with_their_price(site: SiteService) -> None:
 
 @pytest.mark.parametrize(
     ("settings", "is_shown"),
-    [({}, True), ({"nyfed_url": ""}, False), ({"exchange_source": "simulated"}, False)],
+    [
+        ({}, True),
+        ({"rates_url": "https://rates.example,"}, False),
+        ({"exchange_source": "simulated"}, False),
+    ],
 )
 def test_pages_about_the_rates_stance_show_the_new_york_feds_notice_if_its_rates_are_used(
     tmp_path: Path, settings: dict[str, Any], is_shown: bool

@@ -521,7 +521,7 @@ def test_without_evidence_nothing_is_issued_and_the_reasons_are_told(bare: Insta
     assert stances.silent == {RATES: "no day has all three yields", FUNDING: settled}
     assert bare.count() == [0, 0, 0]
 
-    bare.settings = Settings.model_validate({"treasury_url": "", "etf_url": ""})
+    bare.settings = Settings.model_validate({"rates_url": ",https://rates.example", "etf_url": ""})
     bare.restart()
     without_sources = bare.issued()
     waiting = NotIssuedYet("no source is configured")

@@ -106,7 +106,6 @@ class EntitledServer:
             "BAROGRAPH_IDENTITY": "supabase",
             "BAROGRAPH_IDENTITY_URL": self.identity_url,
             "BAROGRAPH_IDENTITY_API_KEY": API_KEY,
-            "BAROGRAPH_IDENTITY_CACHE_SECONDS": "0",
         }
 
     @contextmanager

@@ -13,12 +13,11 @@ PROJECT = "https://id.example"
 
 
 def identity_settings(url: str = PROJECT, **changes: Any) -> Settings:
-    """Settings without a cache."""
+    """Settings for a Supabase project, unless they are changed."""
     values = {
         "identity": "supabase",
         "identity_url": url,
         "identity_api_key": SecretStr(API_KEY),
-        "identity_cache_seconds": 0,
         **changes,
     }
     return Settings.model_validate(values)

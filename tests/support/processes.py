@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -16,7 +16,8 @@ import psutil
 from barograph.kit.operating_system import free_port
 
 HOST = "127.0.0.1"
-BAROGRAPH = (sys.executable, "-m", "barograph")
+PYTHON = (sys.executable,)
+BAROGRAPH = (*PYTHON, "-m", "barograph")
 T = TypeVar("T")
 
 
@@ -24,13 +25,18 @@ class Process:
     """A command that runs until the test is over."""
 
     def __init__(
-        self, *arguments: str, log: Path, before: str = "true", **environment: str
+        self,
+        *arguments: str,
+        log: Path,
+        before: str = "true",
+        command: Sequence[str] = BAROGRAPH,
+        **environment: str,
     ) -> None:
         """Run a command; the shell first runs `before`, such as `ulimit`."""
         self.log = log
         with log.open("ab") as output:
             self.popen = subprocess.Popen(
-                ["sh", "-c", f'{before}; exec "$@"', "sh", *BAROGRAPH, *arguments],
+                ["sh", "-c", f'{before}; exec "$@"', "sh", *command, *arguments],
                 env={**_clean_environment(), **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=output,

@@ -320,7 +320,7 @@ async def test_only_sources_with_an_address_are_read(tmp_path: Path) -> None:
         return [source.name for source in macro_sources(settings, files, clock=HandClock())]
 
     assert sources() == ["treasury", "sofr", "effr", "etf-ibit"]
-    assert sources(treasury_url="", nyfed_url="", etf_url="") == []
+    assert sources(rates_url="", etf_url="") == []
     own = tmp_path / "flows.csv"
-    assert sources(treasury_url="", nyfed_url="", etf_file=own) == ["etf-operator"]
+    assert sources(rates_url="", etf_file=own) == ["etf-operator"]
     await files.close()

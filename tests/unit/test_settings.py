@@ -120,7 +120,7 @@ def test_a_removed_setting_is_ignored_with_a_warning(caplog: pytest.LogCaptureFi
     ]
     assert "is not a setting" in refusal(lease_second="60")
     assert not REMOVED.keys() & Settings.model_fields.keys()
-    assert len(Settings.model_fields) <= 62
+    assert len(Settings.model_fields) < 60
 
 
 @pytest.mark.parametrize(
@@ -151,6 +151,10 @@ IMPOSSIBLE: dict[str, Sequence[str]] = {
     ],
     "exchange_rest_url": ["", "api.exchange.example"],
     "exchange_source": [""],
+    "rates_url": [
+        "https://a.example,b.example",
+        "https://a.example,https://b.example,https://c.example",
+    ],
 }
 NOT_FINITE = dict.fromkeys(FLOATS, ("nan", "inf", "-inf"))
 
@@ -176,6 +180,24 @@ def test_a_value_that_cannot_work_is_refused_by_name(values: dict[str, Sequence[
 def test_the_base_address_is_the_bound_one_unless_set(host: str, base_url: str) -> None:
     assert read(host=host, port="9000").base_url == base_url
     assert read(host=host, base_url="https://b.example").base_url == "https://b.example"
+
+
+@pytest.mark.parametrize(
+    ("rates", "treasury", "nyfed"),
+    [
+        ("https://a.example,https://b.example", "https://a.example", "https://b.example"),
+        ("http://127.0.0.1:81", "http://127.0.0.1:81", "http://127.0.0.1:81"),
+        ("https://a.example,", "https://a.example", ""),
+        (",https://b.example", "", "https://b.example"),
+        ("", "", ""),
+    ],
+)
+def test_one_address_serves_all_rates_or_each_publisher_has_its_own(
+    rates: str, treasury: str, nyfed: str
+) -> None:
+    settings = read(rates_url=rates)
+
+    assert (settings.treasury_url, settings.nyfed_url) == (treasury, nyfed)
 
 
 def test_settings_cannot_be_changed() -> None:

@@ -157,7 +157,7 @@ async def test_collector_asks_each_simulated_publisher_once_for_the_figures_of_t
     faults, figures = MacroFaults(), dict[str, Figure]()
     async with running_macro(MACRO, faults, clock=lambda: NOW) as address:
         url = address.url
-        settings = Settings(treasury_url=url, nyfed_url=url, etf_url=url + FUND_PATH)
+        settings = Settings(rates_url=url, etf_url=url + FUND_PATH)
         files = FileClient(seconds=30, clock=lambda: NOW)
         sources = macro_sources(settings, files, clock=lambda: NOW)
         for source in sources:

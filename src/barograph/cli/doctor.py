@@ -91,14 +91,14 @@ def _stream(name: str, setting: str) -> Row:
     return Row(check, setting, applies=lambda it: name in it.venue_names, source=name)
 
 
-def _publisher(name: str, source: str, *prefixes: str) -> Row:
-    setting = f"{name}_url"
+def _publisher(name: str, source: str, setting: str, *prefixes: str) -> Row:
+    address = f"{name}_url"
     return Row(
         partial(services.check_publisher, prefixes),
-        setting,
-        _PUBLISHER_REMEDIES,
-        applies=lambda it: getattr(it, setting) or (name == "etf" and it.etf_file is not None),
-        otherwise=f"not configured -> set {PREFIX}{setting.upper()}",
+        address,
+        {kind: remedy.format(setting=setting) for kind, remedy in _PUBLISHER_REMEDIES.items()},
+        applies=lambda it: getattr(it, address) or (name == "etf" and it.etf_file is not None),
+        otherwise=f"not configured -> set {setting}",
         source=source,
     )
 
@@ -136,9 +136,9 @@ CHECKS: Final = {
     "bybit-stream": _stream(BYBIT, "exchange_stream_url"),
     "binance-stream": _stream(BINANCE, "binance_stream_url"),
     "clock": Row(services.check_clock),
-    "treasury": _publisher("treasury", "treasury", "treasury"),
-    "nyfed": _publisher("nyfed", "nyfed", "sofr", "effr"),
-    "etf": _publisher("etf", "ishares", "etf-"),
+    "treasury": _publisher("treasury", "treasury", f"{PREFIX}RATES_URL", "treasury"),
+    "nyfed": _publisher("nyfed", "nyfed", f"{PREFIX}RATES_URL", "sofr", "effr"),
+    "etf": _publisher("etf", "ishares", f"{PREFIX}ETF_URL", "etf-"),
     "identity": Row(
         services.check_identity,
         "identity_url",

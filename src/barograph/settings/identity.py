@@ -45,9 +45,6 @@ class Identity(Group):
         description="Where an `oidc` provider puts that claim: in the access `token`, or at its "
         '`userinfo` endpoint; `userinfo-text` also accepts the text `"true"` there.',
     )
-    identity_cache_seconds: float = Field(
-        60.0, ge=0, le=60, description="Seconds to cache a user record of the identity provider."
-    )
 
     @field_validator("identity_url")
     @classmethod

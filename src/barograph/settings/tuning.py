@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
-from barograph.settings.values import Group, HttpAddress, IpAddress, matching
+from barograph.settings.values import HTTP_ADDRESS, Group, HttpAddress, IpAddress, matching
 
 IBIT = "IBIT"
 IBIT_URL = (
@@ -22,6 +22,14 @@ FileAddress = Annotated[
         re.compile(r"(?!.*(asOfDate|[{}]))https?://[!-~]+"),
         "the http:// or https:// address of the newest file is needed, without asOfDate and "
         f"without a placeholder, because the file names its own day; for IBIT: {IBIT_URL}",
+    ),
+]
+RateAddresses = Annotated[
+    str,
+    matching(
+        re.compile(rf"({HTTP_ADDRESS.pattern})?(,({HTTP_ADDRESS.pattern})?)?", re.ASCII),
+        "one or two http:// or https:// addresses without a trailing slash are needed, separated "
+        "by a comma",
     ),
 ]
 
@@ -68,13 +76,6 @@ class Tuning(Group):
         le=65535,
         description="Port of the [metrics](metrics.md). All processes with the same data folder "
         "share it. 0 turns metrics off.",
-    )
-    worker_memory_mb: int = Field(
-        1024,
-        ge=16,
-        description="Memory limit of a web worker in MB. An idle worker uses about 100 MB. The "
-        "server replaces a worker that exceeds the limit and cuts off its open requests if they "
-        "don't end soon.",
     )
     repository_url: HttpAddress = Field(
         "",
@@ -142,13 +143,11 @@ class Tuning(Group):
         description="Hours that a stance stays active after the next expected publication of "
         "its evidence.",
     )
-    treasury_url: HttpAddress = Field(
-        "https://home.treasury.gov",
-        description="Source of the US Treasury's daily par yields. If empty, they are not read.",
-    )
-    nyfed_url: HttpAddress = Field(
-        "https://markets.newyorkfed.org",
-        description="Source of SOFR and EFFR. If empty, they are not read.",
+    rates_url: RateAddresses = Field(
+        "https://home.treasury.gov,https://markets.newyorkfed.org",
+        description="Sources of rates: the address of the US Treasury's daily par yields, a comma, "
+        "and the address of SOFR and EFFR. A single address without a comma serves both. Rates "
+        "whose address is empty are not read.",
     )
     etf_url: FileAddress = Field(
         IBIT_URL,
@@ -190,6 +189,16 @@ class Tuning(Group):
     def binance_stream_url(self) -> str:
         """Binance's public websocket for USDⓈ-M futures."""
         return _stream_url(self.binance_rest_url, "/market/stream")
+
+    @property
+    def treasury_url(self) -> str:
+        """Where the US Treasury's daily par yields are; empty if they are not read."""
+        return self.rates_url.partition(",")[0]
+
+    @property
+    def nyfed_url(self) -> str:
+        """Where SOFR and EFFR are; empty if they are not read."""
+        return self.rates_url.rpartition(",")[2]
 
     @property
     def macro_source(self) -> str:

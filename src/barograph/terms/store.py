@@ -18,7 +18,7 @@ from barograph.terms.sources import (
 )
 
 _ADDRESSES = {"treasury": "treasury_url", "nyfed": "nyfed_url", "ishares": "etf_url"}
-"""The setting that names each source of daily figures."""
+"""The attribute of the settings that names each source of daily figures."""
 
 
 async def mark_instance(tx: Transaction, kind: Kind, now: int) -> None:
@@ -81,10 +81,13 @@ def without_unconfirmed(settings: Settings, unconfirmed: Unconfirmed) -> Setting
 
     If no venue may be read, all stay: the collector doesn't start, and a web host has no data.
     """
-    fields = [_ADDRESSES[name] for name in unconfirmed.names if name in _ADDRESSES]
+    treasury, nyfed, etf_file = (
+        "" if source in unconfirmed.names else getattr(settings, field)
+        for source, field in _ADDRESSES.items()
+    )
     venues = usable_venues(settings.venue_names, unconfirmed) or settings.venue_names
-    update = {**dict.fromkeys(fields, ""), "venues": ",".join(venues)}
-    return settings.model_copy(update=update)
+    used = {"rates_url": f"{treasury},{nyfed}", "etf_url": etf_file, "venues": ",".join(venues)}
+    return settings.model_copy(update=used)
 
 
 def without_selling(settings: Settings) -> Settings:

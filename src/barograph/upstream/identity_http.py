@@ -23,6 +23,10 @@ MAX_REPLY_BYTES = 64 * 1024
 MAX_REQUESTS = 32
 """Requests at once. Later ones wait in the pool for a connection."""
 
+USER_SECONDS = 60.0
+DEMO_USER_SECONDS = 0.0
+"""How long a user record is cached. In a demo, a fault of the provider must show at once."""
+
 _OK = 200
 
 log = logging.getLogger(__name__)
@@ -134,7 +138,7 @@ class TokenIdentity(ABC):
             clock=clock,
             audience_claim=settings.identity_audience_claim,
         )
-        self._users = UserCache(clock, settings.identity_cache_seconds)
+        self._users = UserCache(clock, DEMO_USER_SECONDS if settings.is_demo else USER_SECONDS)
         self._health = linked(self._keys.health, self._users.health)
 
     async def identify(self, token: str) -> Identity:

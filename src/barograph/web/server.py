@@ -57,6 +57,9 @@ SWITCH_SECONDS = 0.0005
 """How long a thread that encodes a list may keep the event loop waiting; Python's default is ten
 times as long."""
 
+WORKER_MEMORY_MB = 1024
+"""The server replaces a worker that exceeds this; an idle one uses about 100 MB."""
+
 MEMORY_SAMPLE_SECONDS = 2
 
 BUFFER_BYTES = 64 * 1024
@@ -82,7 +85,7 @@ def check_configuration(settings: Settings) -> None:
         SmtpSender(settings, clock=system_clock)
 
 
-def run_server(settings: Settings) -> None:
+def run_server(settings: Settings, worker_memory_mb: int = WORKER_MEMORY_MB) -> None:
     """Run the web workers until stopped; raises `ConfigurationError` if the port is in use."""
     require_free_port(settings.host, settings.port)
     if settings.database_url.get_secret_value() and not settings.limits_url.get_secret_value():
@@ -108,7 +111,7 @@ def run_server(settings: Settings) -> None:
         # Kills a worker that does not stop, because it just started or has open streams.
         workers_kill_timeout=settings.stop_seconds,
         # Clients that don't read their responses could otherwise use up the machine's memory.
-        workers_max_rss=settings.worker_memory_mb,
+        workers_max_rss=worker_memory_mb,
         rss_sample_interval=MEMORY_SAMPLE_SECONDS,
         # Counts connections, not requests: with the default, idle ones would block the rest.
         # The limit on open files caps it; more connections wait in the backlog.
