@@ -135,22 +135,22 @@ def test_deferred_mail_is_retried_later(office: Office, failure: UpstreamError) 
 def test_permanently_rejected_mail_is_dropped_and_others_are_sent(
     office: Office, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for subject in ("a-subject", "b", "c"):
+    for subject in ("a-secret", "b-secret", "c"):
         office.put(subject)
-    office.server.failures |= {"a-subject": Undeliverable("refused (550)"), "c": Deferred("later")}
+    office.server.failures |= {"a-secret": Undeliverable("refused"), "b-secret": Deferred("later")}
 
     with caplog.at_level(logging.DEBUG):
         assert office.deliver() == 1
 
-    assert office.server.subjects == ["b"]
-    assert office.waiting() == [("c", 1)]
+    assert office.server.subjects == ["c"]
+    assert office.waiting() == [("b-secret", 1)]
     said = [vars(record) for record in caplog.records]
     assert [(line["message"], line["kind"]) for line in said] == [
         ("mail given up", "refused"),
         ("mail deferred", "deferred"),
     ]
     assert SECRET_ADDRESS not in str(said)
-    assert "a-subject" not in str(said)
+    assert "-secret" not in str(said)
 
 
 def test_mail_is_given_up_in_the_end(office: Office, caplog: pytest.LogCaptureFixture) -> None:
