@@ -134,7 +134,7 @@ def test_while_feed_x402_is_disabled_nothing_is_found_without_a_bearer(
 def test_what_is_no_credential_counts_as_none(
     subscribed: SubscriberService, pair: Pair, fields: dict[str, str]
 ) -> None:
-    named = "&email=name@example.com&customer=user-feed"
+    named = f"&email=name@example.com&wallet=0x{'1' * 40}&customer=user-feed"
     for target in (comparison_of(*pair), comparison_of(*pair) + named):
         assert refused(subscribed.ask(target, **fields), 404, "not_found")
     assert subscribed.identities.asked == []
