@@ -24,6 +24,9 @@ def test_the_record_is_made_where_its_address_says(tmp_path: Path) -> None:
 
     assert is_history(elsewhere)
     assert not (settings.data / "history.sqlite3").exists()
+    usual = Settings(data=tmp_path / "usual")
+    prepare_history(usual)
+    assert is_history(usual.history_path)
 
 
 @pytest.mark.parametrize("content", [None, b"", b"what I did in May\n" * 300])

@@ -188,6 +188,10 @@ def test_demo_and_live_data_are_never_mixed(tmp_path: Path) -> None:
     refused = run(live.data, "collect", BAROGRAPH_HISTORY_URL=history)
     assert "BAROGRAPH_HISTORY_URL names a database of a demo" in str(refused.exception)
     assert run(demo.data, "keys", "create", "--email", "name@example.com").exit_code == 0
+    # Beside a world, webhooks go to this machine, even if the database is a live one.
+    (live.data / "world.json").write_text("{}")
+    with pytest.raises(ConfigurationError, match="holds the simulated data of a demo"):
+        require_kind(live, "live")
 
 
 @pytest.mark.parametrize(("file", "kind"), [("world.json", "demo"), ("notes.txt", "live")])

@@ -162,6 +162,9 @@ def test_an_answer_that_did_not_change_is_the_one_that_was_kept() -> None:
     (ask,) = steps
     assert isinstance(ask, Get)
     assert ask.headers["If-None-Match"] == '"one"'
+    new, _ = converse(client, calls.market(), reply(200, {**MARKET, "source": "new"}, etag="2"))
+    assert new.source == "new"
+    assert converse(client, calls.market(), reply(304, b"", etag="2"))[0] is new
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503])

@@ -73,11 +73,11 @@ def test_it_is_written_from_five_past_midnight_until_the_day_after_ends(
     assert bool(wraps(seen(MIDNIGHT + passed))) == is_written
 
 
-def test_it_waits_for_the_last_hour_of_liquidations() -> None:
+def test_it_waits_for_the_last_hour_of_liquidations_and_is_written_once() -> None:
     late = seen(trailing=recorded(watched=range(-48, -1)))
 
     assert wraps(late) == []
-    assert len(wraps(late, seen(MIDNIGHT + 6 * MINUTE))) == 1
+    assert len(wraps(late, seen(MIDNIGHT + 6 * MINUTE), seen(MIDNIGHT + 10 * HOUR))) == 1
     assert len(wraps(late._replace(lacks_liquidations=True))) == 1
 
 

@@ -76,7 +76,10 @@ def test_the_traps_of_real_listings_are_there() -> None:
     )
     assert {each.funding_hours for each in hyperliquid.values()} == {1}
     assert {each.funding_hours for each in binance.values()} == {4, 8}
-    assert hyperliquid["MATIC"].status != TRADING
+    assert TRADING not in {hyperliquid["MATIC"].status, binance["MATICUSDT"].status}
+    names = ("CATUSDT", "1000CATUSDT", "BTCDOMUSDT", "MEGAUSDT", "XAUUSDT", "牛来USDT")
+    classes = [binance[name].asset_class for name in names]
+    assert classes == ["EQUITY", "COIN", "INDEX", "PREMARKET", "COMMODITY", "COIN"]
     prices = [
         MARKETS[HYPERLIQUID].mark(hyperliquid[ours], NOW)
         / MARKETS[BINANCE].mark(binance[theirs], NOW)

@@ -163,6 +163,8 @@ async def test_collector_asks_each_simulated_publisher_once_for_the_figures_of_t
         for source in sources:
             figures |= {figure.series: figure for figure in await source.read()}
         counted = await asyncio.to_thread(send_command, url, {"count": True})
+        faults.turn_on("revised", NOW)
+        revised = {figure.series: figure for source in sources for figure in await source.read()}
         faults.turn_on("missing-columns", NOW)
         for source in sources:
             with pytest.raises(InvalidReply):
@@ -182,3 +184,6 @@ async def test_collector_asks_each_simulated_publisher_once_for_the_figures_of_t
         "etf-ibit-nav": pytest.approx(fund.nav, abs=1e-4),
     }
     assert {name: figure.value for name, figure in figures.items()} == expected
+    for name, more in (("us10y", 0.06), ("sofr", 0.02), ("effr", 0.02), ("etf-ibit-shares", 1e6)):
+        assert revised[name].day == figures[name].day
+        assert revised[name].value - figures[name].value == pytest.approx(more)

@@ -259,6 +259,25 @@ async def test_commands_switch_faults_of_one_path_and_name_the_known_ones() -> N
         await command(off="all")
 
 
+async def test_servers_stop_soon_although_a_request_hangs() -> None:
+    servers: dict[str, AbstractAsyncContextManager[ServerAddress]] = {
+        "/v5/market/time": running_exchange(WORLD, HandClock(NOW)),
+        "/supported": running_facilitator(TokenLedger({})),
+    }
+    for path, server in servers.items():
+        address = await server.__aenter__()
+        async with http(address) as client:
+            await asyncio.to_thread(send_command, address.url, {"fault": "hang", "on": True})
+            request = asyncio.create_task(client.get(path))
+            count: dict[str, object] = {"count": True}
+            while not (await asyncio.to_thread(send_command, address.url, count))["requests"]:
+                pass
+            async with asyncio.timeout(5):
+                await server.__aexit__(None, None, None)
+            with pytest.raises(httpx2.TransportError):
+                await request
+
+
 async def test_control_ports_refuse_every_web_page() -> None:
     servers: tuple[AbstractAsyncContextManager[ServerAddress], ...] = (
         running_exchange(WORLD, HandClock(NOW)),
