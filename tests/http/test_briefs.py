@@ -128,14 +128,6 @@ def test_what_the_market_does_becomes_a_brief_by_itself(service: Service) -> Non
     assert service.ask(found["url"].removeprefix(BASE_URL)).status == 200
 
 
-def test_the_newest_come_first_and_those_of_one_instant_by_slug(service: Service) -> None:
-    order = ["b", "c", "a"]
-    service.keep_briefs(brief(5, slug="older"), *(brief(3, slug=slug) for slug in order))
-    service.keep_briefs(brief(1, slug="newest"), brief(9, slug="oldest"))
-
-    assert slugs(service.ask(PATH)) == ["newest", "a", "b", "c", "older", "oldest"]
-
-
 @pytest.mark.contract("briefs.limit.default", "limits.briefs")
 @pytest.mark.parametrize(
     "query",
@@ -217,15 +209,6 @@ def test_unreadable_database_is_500_exactly_from_the_freshness_limit(
 
 
 @pytest.mark.contract("briefs.500")
-def test_a_worker_that_never_read_its_database_says_500_and_not_that_there_are_none(
-    empty_service: Service,
-) -> None:
-    answer = empty_service.ask(PATH)
-
-    assert (answer.status, answer.body) == (500, UNREADABLE)
-
-
-@pytest.mark.contract("briefs.500")
 def test_a_stale_market_takes_no_brief_away(service: Service) -> None:
     service.keep_briefs(brief(0))
     whole = service.ask(PATH)
@@ -236,14 +219,3 @@ def test_a_stale_market_takes_no_brief_away(service: Service) -> None:
     assert service.ask("/api/agent/market").status == 502
     answer = service.ask(PATH)
     assert (answer.status, answer.body) == (200, whole.body)
-
-
-def test_no_cache_keeps_briefs_past_their_bound(service: Service) -> None:
-    service.keep_briefs(brief(0))
-    for age_s in range(61):
-        service.clock.now = START + age_s * 1000
-        for target in (PATH, f"{PATH}?limit=3"):
-            answer = service.ask(target)
-            kept = sum(map(int, re.findall(r"=(\d+)", answer.headers["cache-control"])))
-            assert age_s + kept <= 60
-            assert answer.status == (200 if age_s < 60 else 500)

@@ -161,11 +161,6 @@ def test_stale_data_is_not_shown_as_an_answer(service: Service) -> None:
     assert "not available now" not in developers(service)
 
 
-def test_addresses_that_nobody_counts_are_not_kept(market: SiteService) -> None:
-    assert market.ask("/developers?a=b").status_code == 200
-    assert ("/developers", b"a=b") not in market.service.board.hot
-
-
 def test_the_contents_lead_to_every_part(market: SiteService) -> None:
     page = market.look("/developers")
 
@@ -275,18 +270,6 @@ def test_prices_are_shown_where_payments_are_taken(tmp_path: Path) -> None:
 def test_without_payments_the_page_promises_none(page: str) -> None:
     assert "This instance does not accept x402 payments" in page
     assert "PAYMENT-RESPONSE" not in page
-
-
-def test_an_instance_below_a_path_links_below_it(tmp_path: Path) -> None:
-    with fresh_service(tmp_path, base_url="https://example.com/barograph") as service:
-        page = developers(service)
-
-    links = re.findall(r'(?:href|src|action)="([^"#][^"]*)"', page)
-    # What names the page itself is the whole address.
-    links.remove("https://example.com/barograph/developers")
-    assert links
-    assert all(link.startswith("/barograph/") for link in links)
-    assert "https://example.com/barograph/api/v1/signals" in page
 
 
 def test_a_source_full_of_markup_stays_text(tmp_path: Path) -> None:

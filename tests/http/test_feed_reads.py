@@ -14,12 +14,11 @@ from barograph.history.records import NOT_RECORDED, ChainEnd, Version, VersionEv
 from barograph.kit.timestamps import iso_timestamp
 from barograph.stances.reader import recorded_stance
 from support.service import BASE_URL, Answer
-from support.stances import FUNDING, PERIOD, STANCE_MEMBERS, proposal
+from support.stances import FUNDING, PERIOD, STANCE_MEMBERS
 from support.subscribers import (
     FEED_NOW,
     STANCE_READS,
     SubscriberService,
-    comparison_of,
     publish_stances,
 )
 
@@ -78,17 +77,6 @@ def test_rereading_records_nothing(subscribed: SubscriberService) -> None:
     assert body_of(subscribed.read(STANCE_READS[FUNDING])) == first
     body_of(subscribed.read(FEED_NOW))
     assert subscribed.counts() == before
-
-
-@pytest.mark.contract("material-change.references-from-durable-reads")
-def test_two_reads_give_the_references_of_a_comparison(subscribed: SubscriberService) -> None:
-    (first,) = subscribed.record(proposal())
-    kept = body_of(subscribed.read(STANCE_READS[FUNDING]))
-    (second,) = subscribed.record(proposal(label="cautious", by="operator"))
-    new = body_of(subscribed.read(STANCE_READS[FUNDING]))
-    assert kept["history_digest"] == first.history_digest
-    assert new["history_digest"] == second.history_digest
-    body_of(subscribed.read(comparison_of(first, second)))
 
 
 @pytest.mark.contract("stance.states", "stance.transitions", "stance.evidence-digests-distinct")

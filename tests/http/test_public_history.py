@@ -141,16 +141,6 @@ def test_an_unknown_kind_is_not_found(recorded: PublicHistory, kind: str, rest: 
     assert answer.json() == {"error": f"unknown kind; the kinds are {', '.join(KINDS)}"}
 
 
-@pytest.mark.parametrize("path", ["proof", "events/proof"])
-def test_lists_have_no_proofs_and_no_checkpoints_of_their_own(
-    recorded: PublicHistory, path: str
-) -> None:
-    assert recorded.ask(f"{LIST}/{path}?sequence=1").status == 404
-    for folder in (RATES, f"{RATES}/events"):
-        for rest in ("checkpoint", "tile/0/000", f"{'0' * 64}.tlog-proof"):
-            assert recorded.ask(f"/history/{folder}/{rest}").status == 404
-
-
 def test_checkpoint_of_the_log_is_signed_by_the_key_of_the_instance(
     recorded: PublicHistory,
 ) -> None:

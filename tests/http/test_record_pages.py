@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from html import unescape
-from pathlib import Path
 
 import pytest
 
@@ -99,19 +98,6 @@ def test_the_page_shows_the_checkpoint_as_it_is_to_be_kept_and_the_one_command(
     assert command.startswith("pip install 'barograph-client[audit] @ ")
     assert command.endswith("barograph-audit https://barograph.example --save kept.json")
     assert "record.js" not in page.body.decode()
-
-
-def test_an_instance_under_a_path_links_and_names_its_logs_under_it(tmp_path: Path) -> None:
-    history = PublicHistory(tmp_path, base_url="https://market.example/barograph")
-    history.record(PAGE_SIZE + 1)
-    pages = [history.ask(path) for path in (RECORD, LIST, EVENTS)]
-    history.close()
-
-    for page in pages:
-        local = [link for link in links(page) if link.startswith("/")]
-        assert local
-        assert all(link.startswith("/barograph/") for link in local)
-    assert text_of(pages[0], "checkpoint").startswith("market.example/barograph/history/events\n")
 
 
 def walked(history: PublicHistory, path: str, relation: str) -> list[tuple[str, list[int]]]:
