@@ -99,11 +99,6 @@ class Shop(SubscriberService):
         fields = {} if key is None else {"idempotency_key": key}
         return self.ask(path, payment_signature=shown, **fields)
 
-    async def withdraw(self, version: Version) -> None:
-        await self.ledger.withdraw(
-            version.kind, why="wrong", by="operator", expected_head=version.history_digest
-        )
-
     def leave(self, path: str, shown: str, key: str | None = None) -> None:
         """Show a proof, and go away as soon as the money moved."""
         headers = [(b"payment-signature", shown.encode())]

@@ -263,11 +263,14 @@ def test_status_page_without_its_database_shows_live_checks_and_what_is_missing(
     with pytest.raises(DatabaseUnavailable):
         asyncio.run(board.refresh())
 
-    answer: Answer = ask(app, PAGE)
+    answer, status = ask(app, PAGE), ask(app, "/api/status")
     asyncio.run(database.close())
     text = answer.body.decode()
 
-    assert answer.status == 200
+    assert (answer.status, status.status) == (200, 200)
+    conditions = [status.json()[name]["status"] for name in ("feed", "api")]
+    assert (status.json()["status"], *conditions) == ("down", "down", "degraded")
+    assert b"secret" not in status.body
     assert '<div id="overall" data-part class="banner down">' in text
     assert "The recorded checks are temporarily unavailable" in text
     assert not re.search("<rect |secret", text)
