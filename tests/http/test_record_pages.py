@@ -23,6 +23,7 @@ ETF = "btc-etf-stance"
 RECORD = "/record"
 LIST = f"/record/{RATES}"
 EVENTS = f"{LIST}/events"
+CHECKPOINT = "/api/history/checkpoint"
 EVERY_PAGE = pytest.mark.parametrize("path", [RECORD, LIST, EVENTS])
 
 
@@ -88,7 +89,7 @@ def test_the_new_york_feds_notice_is_where_its_rates_are_recorded(recorded: Publ
 def test_the_page_shows_the_checkpoint_as_it_is_to_be_kept_and_the_one_command(
     recorded: PublicHistory,
 ) -> None:
-    page, published = recorded.ask(RECORD), recorded.ask("/api/history/checkpoint").json()
+    page, published = recorded.ask(RECORD), recorded.ask(CHECKPOINT).json()
     kept = text_of(page, "checkpoint")
 
     assert kept == published["checkpoint"]
@@ -308,7 +309,7 @@ def test_damaged_history_is_unavailable(
     assert b"checkpoint-" not in answer.body
     assert list(told.json()) == ["error"]
     assert "checkpoints are not signed" in caplog.text
-    assert history.ask("/api/history/checkpoint").status == 503
+    assert history.ask(CHECKPOINT).status == 503
 
 
 @pytest.mark.outcome(
@@ -325,6 +326,7 @@ def test_history_other_than_the_published_one_is_unavailable(
 
     assert answer.status == 503
     assert b"<h1>Record unavailable</h1>" in answer.body
+    assert history.ask(CHECKPOINT).status == 503
 
     history.publish_end(ChainEnd(sequence=3, history_digest=newest.history_digest))
-    assert history.ask(path).status == 200
+    assert (history.ask(path).status, history.ask(CHECKPOINT).status) == (200, 200)
