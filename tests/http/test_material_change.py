@@ -158,19 +158,6 @@ def test_a_token_that_does_not_verify_is_401(subscribed: SubscriberService, path
     assert answer.headers["www-authenticate"].startswith("Bearer")
 
 
-def test_a_bearer_decides_alone_whatever_proof_comes_with_it(
-    subscribed: SubscriberService, pair: Pair
-) -> None:
-    good, bad = (
-        subscribed.ask(
-            comparison_of(*pair), authorization=f"Bearer {token}", payment_signature="nonsense"
-        )
-        for token in (FEED_TOKEN, "nobody-knows-it")
-    )
-    assert good.status == 200
-    assert refused(bad, 401, "verified_feed_identity_required")
-
-
 @pytest.mark.parametrize("path", ENTITLED_PATHS)
 @pytest.mark.contract("errors.feed-entitlement-required", "errors.material-change-body")
 @pytest.mark.contract("errors.402-feed-entry-resource", "errors.402-no-second-payment")

@@ -721,11 +721,15 @@ def test_flood_of_proofs_makes_a_limited_number_of_facilitator_calls(
 
 
 @pytest.mark.parametrize("path", ENTITLED_PATHS)
-def test_payment_headers_do_not_matter_to_a_subscriber(shop: Shop, pair: Pair, path: str) -> None:
+def test_a_bearer_decides_alone_whatever_proof_comes_with_it(
+    shop: Shop, pair: Pair, path: str
+) -> None:
     target = comparison_of(*pair) if path == MATERIAL_CHANGE else path
     answer = shop.ask(target, authorization=f"Bearer {FEED_TOKEN}", payment_signature="junk")
     expected = 200 if path in {MATERIAL_CHANGE, FEED_NOW, READ} else 404  # of others none is issued
     assert answer.status == expected
+    bad = shop.ask(target, authorization="Bearer nobody-knows-it", payment_signature="junk")
+    assert code_of(bad) == (401, "verified_feed_identity_required")
     assert shop.facilitator.verified == []
 
 
