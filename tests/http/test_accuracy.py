@@ -580,15 +580,6 @@ def test_prices_past_the_retention_may_be_missing(instance: Instance) -> None:
         recompute.check_older_prices(instance.read, address.replace("BTC", "none"), START, END)
 
 
-def test_the_next_page_of_a_list_is_the_same_list(instance: Instance) -> None:
-    series = instance.read("/api/v1/accuracy")["series"]
-    lists = {f"{series[name]}&": "points" for name in ("funding", "us10y_change", "btc_return")}
-    for address, name in {**lists, f"{BASE_URL}/api/v1/events?": "events"}.items():
-        whole = list(recompute.pages(instance.read, f"{address}limit=5000", name))
-        parts = list(recompute.pages(instance.read, f"{address}limit=40", name))
-        assert (parts, len(parts) > 40) == (whole, True)
-
-
 HINT = "Late data or an old cache"
 
 

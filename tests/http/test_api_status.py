@@ -13,14 +13,12 @@ from barograph.collector.judge import Judge
 from barograph.errors import Forbidden, InvalidReply, Throttled, Unreachable, UpstreamError
 from barograph.history.records import NotIssuedYet, Stances
 from barograph.kit.database import DatabaseUnavailable
-from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.records import Perpetual
 from barograph.stances.reader import STANCES
-from barograph.web.app import create_app
-from support.clock import START, HandClock
+from support.clock import START
 from support.markets import BTC, ETH, PEPE, reading, shares
-from support.service import CHECKS, Answer, Service, ask, fresh_service
+from support.service import CHECKS, Answer, Service, fresh_service
 
 CONDITIONS = {"ok", "degraded", "down"}
 NO_FAILURE = {"ok", "not_configured", "warming_up"}
@@ -288,20 +286,6 @@ def test_broken_database_is_reported_while_memory_serves_to_the_limit(service: S
     service.execute("ALTER TABLE lost RENAME TO snapshots")
     service.refresh()
     assert status(service)["status"] == "ok"
-
-
-def test_a_worker_that_never_reached_its_database_is_down_and_leaks_nothing(
-    service: Service, tmp_path: Path
-) -> None:
-    database = SQLiteDatabase(tmp_path / "no such folder" / "secret.sqlite3")
-    app, _, board = create_app(service.settings, database, service.history, clock=HandClock())
-    with pytest.raises(DatabaseUnavailable):
-        asyncio.run(board.refresh())
-
-    body = well_formed(ask(app, "/api/status"), service)
-    asyncio.run(database.close())
-
-    assert conditions(body) == ("down", "down", "degraded")
 
 
 @pytest.mark.not_on_servers("rate limits are in a SQLite file here")

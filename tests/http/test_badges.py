@@ -9,8 +9,7 @@ import pytest
 
 from barograph import NOTICE
 from barograph.badges.svg import GaugeContent, render_gauge
-from barograph.kit.documents import FOREVER, Document, HotKey
-from barograph.kit.timestamps import DAY
+from barograph.kit.documents import Document, HotKey
 from support.clock import START
 from support.markets import BTC, PEPE, changed, reading, shares
 from support.service import Answer, Service, ask, fresh_service
@@ -287,15 +286,6 @@ def test_invalid_since_date_is_not_echoed(badges: Badges, text: str) -> None:
 def test_a_start_that_cannot_be_read_is_refused_when_the_service_starts(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="a day such as 2025-01-31 is needed"):
         Service(tmp_path, record_since="soon")
-
-
-def test_the_count_of_days_goes_on_by_itself(badges: Badges) -> None:
-    assert all(document.until < FOREVER for document in badges.hot.values())
-    badges.clock.now = START - START % DAY + DAY - 1
-    assert words(badges.ask("/badge/record.svg"))[1] == "309 days"
-
-    badges.clock.now += 1
-    assert words(badges.ask("/badge/record.svg"))[1] == "310 days"
 
 
 @pytest.mark.parametrize("path", MISSING)

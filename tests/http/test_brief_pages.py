@@ -62,18 +62,6 @@ def test_briefs_are_listed_at_once_newest_first_and_escaped(site: SiteService) -
     assert "A summary with <i>marks</i>." in text
 
 
-@pytest.mark.thorough
-def test_every_recorded_brief_is_on_exactly_one_page(archive: SiteService) -> None:
-    pages = [archive.look(f"/briefs?page={number}") for number in range(1, 5)]
-    after = archive.ask("/briefs?page=5", accept=BROWSER)
-
-    assert [len(headlines(page)) for page in pages] == [20, 20, 20, 10]
-    found = [each for page in pages for each in headlines(page)]
-    assert found == [f"Headline {number:03}." for number in range(70)]
-    assert "70 briefs · page 4 of 4" in pages[3].text
-    assert after.status_code == 404
-
-
 def neighbours(page: Checked) -> tuple[str | None, str | None]:
     return page.relations.get("prev"), page.relations.get("next")
 

@@ -239,14 +239,3 @@ def test_a_stale_market_takes_no_brief_away(service: Service) -> None:
     assert service.ask("/api/agent/market").status == 502
     answer = service.ask(PATH)
     assert (answer.status, answer.body) == (200, whole.body)
-
-
-def test_no_cache_keeps_briefs_past_their_bound(service: Service) -> None:
-    service.keep_briefs(brief(0))
-    for age_s in range(61):
-        service.clock.now = START + age_s * 1000
-        for target in (PATH, f"{PATH}?limit=3"):
-            answer = service.ask(target)
-            kept = sum(map(int, re.findall(r"=(\d+)", answer.headers["cache-control"])))
-            assert age_s + kept <= 60
-            assert answer.status == (200 if age_s < 60 else 500)

@@ -201,15 +201,6 @@ def test_an_alias_finds_its_coin(reader: Reader, service: Service, name: str, ta
         reader.read(name, "nosuch")
 
 
-def test_zero_and_null_come_through(reader: Reader) -> None:
-    flat, unknown = reader.read("derivatives", "sol"), reader.read("derivatives", "NOSUCH")
-    assert (flat.symbol, flat.fundingRatePct, flat.openInterestUsd) == ("SOL", 0.0, 0.0)
-    assert flat.longAccountPct == 0.0
-    assert (unknown.available, unknown.lastPrice, unknown.nextFundingTime) == (False, None, None)
-    assert reader.read("market").assets[0].source is None
-    assert reader.read("market_state").assets[0].source == "test venue"
-
-
 def test_new_data_is_seen_at_once(reader: Reader, service: Service) -> None:
     assert reader.read("derivatives").lastPrice == BTC.last_price
     service.clock.pass_seconds(1)

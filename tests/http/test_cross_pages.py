@@ -8,39 +8,25 @@ import pytest
 
 from barograph.board.feeds import Publication
 from barograph.markets.disputes import DISPUTES, Dispute, Disputes
-from barograph.markets.failover import VENUE_IN_USE, VenueInUse
-from barograph.markets.records import ExchangeHealth, Perpetual, Perpetuals
+from barograph.markets.records import ExchangeHealth, Perpetuals
 from barograph.markets.view import EXCHANGE_HEALTH, PERPETUALS
 from barograph.site.cross import SORTS, CrossQuery
 from support.clock import START
-from support.markets import BTC, ETH, PEPE, SOL, SOURCE, changed
+from support.markets import BTC, ETH, PEPE, SOL, changed
 from support.node import run_script
 from support.pages import BROWSER, Checked, SiteService
+from support.two_venues import BYBIT_IN_USE, bybit, hyperliquid, own
 
 MARKET = (BTC, changed(PEPE, coin="PEPE", multiplier=1000), ETH, SOL)
-HYPERLIQUID = {"quote": "USD", "price_kind": "mark", "funding_interval_hours": 1.0}
-OTHER = (
-    changed(BTC, contract="BTC", open_interest_usd=1e9, **HYPERLIQUID),
-    changed(ETH, contract="ETH", last_price=9_999.0, **HYPERLIQUID),
-)
 FRESH_MS = 30_000
 PATHS = ("/cross", "/cross/BTC", "/cross/ETH", "/venues")
-
-
-def other(as_of: int = START, contracts: tuple[Perpetual, ...] = OTHER) -> Publication:
-    reading = Perpetuals(as_of, "other source", contracts, venue="hyperliquid")
-    return Publication.of(PERPETUALS.of("hyperliquid"), reading)
 
 
 @pytest.fixture
 def two(tmp_path: Path) -> Iterator[SiteService]:
     """Bybit in use, and Hyperliquid on standby."""
     site = SiteService(tmp_path, venues="bybit,hyperliquid")
-    site.service.put(
-        Publication.of(PERPETUALS, Perpetuals(START, SOURCE, MARKET)),
-        other(),
-        Publication.of(VENUE_IN_USE, VenueInUse("bybit", START)),
-    )
+    site.service.put(bybit(*MARKET), hyperliquid(), BYBIT_IN_USE)
     yield site
     site.close()
 
@@ -112,7 +98,7 @@ def test_a_coin_says_what_is_left_out_and_why(two: SiteService) -> None:
         "Hyperliquid (different asset): its mark of 9999 per coin is more than 5 %" in other_asset
     )
     assert "Hyperliquid (not listed): it does not list this coin." in absent
-    two.service.put(other(contracts=(changed(OTHER[0], open_interest_usd=None),)))
+    two.service.put(hyperliquid(own(BTC, open_interest_usd=None)))
     two.clock.now += 5_000
     unknown = two.look("/cross/BTC").text
     assert "Hyperliquid (not in the total): it has no current open interest." in unknown
@@ -120,7 +106,7 @@ def test_a_coin_says_what_is_left_out_and_why(two: SiteService) -> None:
 
 def test_a_missing_venue_is_named_instead_of_a_total(two: SiteService) -> None:
     two.clock.now += FRESH_MS
-    two.service.put(Publication.of(PERPETUALS, Perpetuals(two.clock.now, SOURCE, MARKET)))
+    two.service.put(bybit(*MARKET, as_of=two.clock.now))
     page = two.look("/cross/BTC").text
 
     assert listed(two)[0][2] == "unavailable: Hyperliquid is missing"
@@ -134,9 +120,9 @@ def test_the_same_rate_is_said_of_the_venues_that_we_compared(tmp_path: Path) ->
     for venue in ("hyperliquid", "binance"):
         same = Perpetuals(START, "other source", (BTC,), venue=venue)
         site.service.put(Publication.of(PERPETUALS.of(venue), same))
-    site.service.put(Publication.of(PERPETUALS, Perpetuals(START, SOURCE, MARKET)))
+    site.service.put(bybit(*MARKET))
     assert "all its venues have the same rate" in site.look("/cross/BTC").text
-    site.service.put(other(START - FRESH_MS, (BTC,)))
+    site.service.put(hyperliquid(BTC, as_of=START - FRESH_MS))
     site.clock.now += 5_000
     assert "the same rate at Binance, Bybit" in site.look("/cross/BTC").text
     site.close()
@@ -172,7 +158,7 @@ def test_without_a_fresh_venue_the_pages_show_no_number(two: SiteService) -> Non
         page = two.look(path)
         assert "We have no current reading of any venue." in page.text
         assert page.tables == []
-    two.service.put(other(two.clock.now))
+    two.service.put(hyperliquid(as_of=two.clock.now))
     assert "unavailable: Bybit is missing" in two.look("/cross/BTC").text
 
 
@@ -189,7 +175,7 @@ def test_names_lead_to_the_coin_and_an_unknown_one_to_the_list(two: SiteService)
 def test_links_lead_to_the_other_venues_if_there_are_any(two: SiteService, tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     one = SiteService(tmp_path / "one")
-    one.service.put(Publication.of(PERPETUALS, Perpetuals(START, SOURCE, MARKET)))
+    one.service.put(bybit(*MARKET))
     pages = [one.look(each) for each in ("/", "/markets", "/markets/BTC")]
     single = listed(one)[0], one.look("/venues").text
     one.close()

@@ -15,12 +15,13 @@ from barograph.kit.wire import WireModel
 from barograph.markets.cross_documents import CrossBody, CrossList, VenueList
 from barograph.markets.disputes import DISPUTES, Dispute, Disputes
 from barograph.markets.failover import VENUE_IN_USE, VenueInUse
-from barograph.markets.records import ExchangeHealth, Perpetual, Perpetuals
+from barograph.markets.records import ExchangeHealth, Perpetuals
 from barograph.markets.view import EXCHANGE_HEALTH, PERPETUALS
 from barograph.terms.sources import TERMS, Unconfirmed
 from support.clock import START
 from support.markets import BTC, ETH, PEPE, SOL, SOURCE, changed
 from support.service import Service, fresh_service
+from support.two_venues import BYBIT_IN_USE, hyperliquid, own
 
 CROSS, VENUES = "/api/v1/cross", "/api/v1/venues"
 AS_OF = iso_timestamp(START)
@@ -32,13 +33,6 @@ BYBIT_MARKET = (
 )
 
 
-def own(each: Perpetual, **fields: Any) -> Perpetual:
-    """A contract as Hyperliquid lists it."""
-    name = each.base.replace("1000", "k")
-    kind = {"funding_interval_hours": 1.0, "quote": "USD", "price_kind": "mark"}
-    return changed(each, contract=name, base=name, **kind, **fields)
-
-
 OTHER_MARKET = (
     own(BYBIT_MARKET[0], open_interest_usd=1e9, open_interest_coins=15_000.0),
     own(BYBIT_MARKET[1], open_interest_usd=1e7, open_interest_coins=8e8),
@@ -46,17 +40,12 @@ OTHER_MARKET = (
 )
 
 
-def other(as_of: int = START) -> Publication:
-    reading = Perpetuals(as_of, "other source", OTHER_MARKET, venue="hyperliquid")
-    return Publication.of(PERPETUALS.of("hyperliquid"), reading)
-
-
 @pytest.fixture
 def two(tmp_path: Path) -> Iterator[Service]:
     """Bybit in use, and Hyperliquid on standby."""
     with fresh_service(tmp_path, venues="bybit,hyperliquid") as service:
         service.publish(Perpetuals(START, SOURCE, BYBIT_MARKET))
-        service.put(other(), Publication.of(VENUE_IN_USE, VenueInUse("bybit", START)))
+        service.put(hyperliquid(*OTHER_MARKET), BYBIT_IN_USE)
         yield service
 
 

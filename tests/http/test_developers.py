@@ -108,14 +108,6 @@ def test_what_the_page_tells_once_holds_for_every_free_operation(
         assert is_private or {"405", "414"} <= set(operation["responses"])
 
 
-def test_each_parameter_is_shown_with_type_default_and_limits(page: str) -> None:
-    text = re.sub(r"<[^>]+>", "", page)
-
-    assert "integer; 1 to 50; default 15" in text
-    assert "string; matching ^[A-Za-z0-9]{1,15}$; default BTC" in text
-    assert "integer; 1 to 2147483647" in text
-
-
 def test_what_is_entitled_or_paid_says_what_it_needs(page: str) -> None:
     needs = {
         name: re.findall(r"(?:Requires| or) <code>(.*?)</code>", block)
@@ -159,11 +151,6 @@ def test_stale_data_is_not_shown_as_an_answer(service: Service) -> None:
     assert json.loads(element(page, "first-answer")) == error.json()
     service.publish(reading(service.clock()), shares(service.clock()))
     assert "not available now" not in developers(service)
-
-
-def test_addresses_that_nobody_counts_are_not_kept(market: SiteService) -> None:
-    assert market.ask("/developers?a=b").status_code == 200
-    assert ("/developers", b"a=b") not in market.service.board.hot
 
 
 def test_the_contents_lead_to_every_part(market: SiteService) -> None:
@@ -275,18 +262,6 @@ def test_prices_are_shown_where_payments_are_taken(tmp_path: Path) -> None:
 def test_without_payments_the_page_promises_none(page: str) -> None:
     assert "This instance does not accept x402 payments" in page
     assert "PAYMENT-RESPONSE" not in page
-
-
-def test_an_instance_below_a_path_links_below_it(tmp_path: Path) -> None:
-    with fresh_service(tmp_path, base_url="https://example.com/barograph") as service:
-        page = developers(service)
-
-    links = re.findall(r'(?:href|src|action)="([^"#][^"]*)"', page)
-    # What names the page itself is the whole address.
-    links.remove("https://example.com/barograph/developers")
-    assert links
-    assert all(link.startswith("/barograph/") for link in links)
-    assert "https://example.com/barograph/api/v1/signals" in page
 
 
 def test_a_source_full_of_markup_stays_text(tmp_path: Path) -> None:

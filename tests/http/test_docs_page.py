@@ -68,8 +68,3 @@ def test_another_address_of_a_file_may_not_be_kept_long(
 )
 def test_nothing_else_of_the_package_is_given_away(service: Service, name: str) -> None:
     assert service.ask(f"/docs/{name}").status == 404
-
-
-def test_the_page_is_kept_only_under_its_own_address(service: Service) -> None:
-    assert service.ask("/docs").status == service.ask("/docs?show=market/getMarket").status == 200
-    assert {key for key in service.board.hot if key[0] == "/docs"} == {("/docs", b"")}

@@ -10,16 +10,15 @@ import rfc8785
 from msgspec.structs import replace
 
 from barograph import NOTICE
-from barograph.history.records import NOT_RECORDED, ChainEnd, Version, VersionEvent
+from barograph.history.records import NOT_RECORDED, ChainEnd
 from barograph.kit.timestamps import iso_timestamp
 from barograph.stances.reader import recorded_stance
 from support.service import BASE_URL, Answer
-from support.stances import FUNDING, PERIOD, STANCE_MEMBERS, proposal
+from support.stances import FUNDING, PERIOD, STANCE_MEMBERS
 from support.subscribers import (
     FEED_NOW,
     STANCE_READS,
     SubscriberService,
-    comparison_of,
     publish_stances,
 )
 
@@ -65,12 +64,6 @@ def test_a_delivered_stance_has_its_members_in_order_and_the_digest_can_be_recom
     assert body["history_digest"] not in evidence
 
 
-def withdraw(service: SubscriberService, version: Version) -> VersionEvent:
-    head = version.history_digest
-    work = service.ledger.withdraw(FUNDING, why="wrong", by="operator", expected_head=head)
-    return asyncio.run(work)
-
-
 def test_rereading_records_nothing(subscribed: SubscriberService) -> None:
     subscribed.two_versions()
     before = subscribed.counts()
@@ -80,17 +73,6 @@ def test_rereading_records_nothing(subscribed: SubscriberService) -> None:
     assert subscribed.counts() == before
 
 
-@pytest.mark.contract("material-change.references-from-durable-reads")
-def test_two_reads_give_the_references_of_a_comparison(subscribed: SubscriberService) -> None:
-    (first,) = subscribed.record(proposal())
-    kept = body_of(subscribed.read(STANCE_READS[FUNDING]))
-    (second,) = subscribed.record(proposal(label="cautious", by="operator"))
-    new = body_of(subscribed.read(STANCE_READS[FUNDING]))
-    assert kept["history_digest"] == first.history_digest
-    assert new["history_digest"] == second.history_digest
-    body_of(subscribed.read(comparison_of(first, second)))
-
-
 @pytest.mark.contract("stance.states", "stance.transitions", "stance.evidence-digests-distinct")
 def test_expired_and_withdrawn_stances_say_so(subscribed: SubscriberService) -> None:
     _, after = subscribed.two_versions()
@@ -98,10 +80,7 @@ def test_expired_and_withdrawn_stances_say_so(subscribed: SubscriberService) -> 
     assert body_of(subscribed.read(STANCE_READS[FUNDING]))["state"] == "active"
     subscribed.clock.now += 1
     assert body_of(subscribed.read(STANCE_READS[FUNDING]))["state"] == "expired"
-    withdrawal = subscribed.ledger.withdraw(
-        FUNDING, why="a wrong file", by="night desk", expected_head=after.history_digest
-    )
-    event = asyncio.run(withdrawal)
+    event = asyncio.run(subscribed.withdraw(after))
     body = body_of(subscribed.read(STANCE_READS[FUNDING]))
     assert body["state"] == "terminal"
     issued, withdrawn = body["events"]
@@ -157,7 +136,7 @@ def test_a_withdrawal_that_was_seen_stays_when_the_record_goes_away(
 ) -> None:
     _, after = subscribed.two_versions()
     publish_stances(subscribed, recorded_stance(after, None))  # the collector has not looked since
-    withdraw(subscribed, after)
+    asyncio.run(subscribed.withdraw(after))
     assert body_of(subscribed.read(STANCE_READS[FUNDING]))["state"] == "terminal"
     subscribed.lose_history()
     body = body_of(subscribed.read(STANCE_READS[FUNDING]))

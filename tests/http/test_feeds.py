@@ -141,13 +141,6 @@ def test_a_feed_has_the_newest_fifty_and_changes_with_its_data_alone(site: SiteS
     assert old[: -len(EVENT_TYPES)] == new[len(EVENT_TYPES) :]
 
 
-def test_a_feed_of_events_refuses_filters_that_it_does_not_have(site: SiteService) -> None:
-    answer = site.service.ask("/api/v1/events/feed.json?symbol=BTC")
-
-    assert (answer.status, list(answer.json())) == (400, ["error"])
-    assert "/api/v1/events" in answer.json()["error"]
-
-
 def test_briefs_that_cannot_be_read_are_503_and_known_events_stay(site: SiteService) -> None:
     record_events(site.service)
     take_away(site.service.settings.database_path)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from barograph import NOTICE
-from support.service import AGENT_PATHS, BADGE_PATHS, JSON_PATHS, PAGE_PATHS, Service
+from support.service import AGENT_PATHS, JSON_PATHS, Service
 
 API_PATHS = [path for path in JSON_PATHS if path.startswith("/api")]
 
@@ -38,15 +38,6 @@ def test_every_data_answer_carries_the_notice(market: Service, target: str) -> N
     notice = market.ask(target).json()["notice"]
 
     assert notice == NOTICE == "Information only, not financial advice."
-
-
-@pytest.mark.contract("notice.briefs-guides-signals")
-def test_signals_badges_and_pages_carry_the_notice_in_their_own_way(market: Service) -> None:
-    assert NOTICE in market.ask("/api/v1/signals").json()["attribution"]
-    for path in (each for each in BADGE_PATHS if each.endswith(".svg")):
-        assert re.search(rf"<desc[^>]*>[^<]*{NOTICE}", market.ask(path).body.decode())
-    for path in PAGE_PATHS:
-        assert NOTICE.encode() in market.ask(path).body
 
 
 @pytest.mark.contract("versioning.agent-unmarked")

@@ -151,22 +151,6 @@ def test_front_door_and_routes_give_one_answer_at_every_age(aging: Service, aske
         assert both(aging, asked, tag='"x"') == whole
 
 
-@pytest.mark.parametrize("age_s", [30, 60, 150, 40 * 86_400])
-def test_front_door_and_routes_agree_however_old_everything_is(
-    aging: Service, age_s: float
-) -> None:
-    aging.clock.pass_seconds(age_s)
-
-    given = {asked: both(aging, asked).status for asked in (*HOT, *LAZY)}
-
-    for asked in (*MARKET_READS, *LAZY):
-        assert given[asked] == 502
-    for asked in BRIEFS:
-        assert given[asked] == (200 if age_s < 60 else 500)
-    for asked in (*STANDING, *BADGES):
-        assert given[asked] == 200
-
-
 @pytest.mark.parametrize(
     "base",
     [

@@ -11,7 +11,6 @@ from openapi_spec_validator import validate
 
 from barograph.briefs.operator import MAX_HEADLINE, MAX_SLUG, MAX_SUMMARY
 from barograph.briefs.records import Brief
-from barograph.discovery.gpt_actions import gpt_schema
 from support.clock import START
 from support.descriptions import operations, parts
 from support.markets import BTC, changed, reading, shares
@@ -158,16 +157,6 @@ def test_responses_match_the_schemas_of_the_spec(
     schema = {**content["application/json"]["schema"], "components": spec["components"]}
 
     OAS31Validator(schema).validate(market.ask(target).json())
-
-
-def test_the_spec_is_made_from_the_whole_description_and_leaves_it_as_it_is(
-    market: Service, spec: dict[str, Any]
-) -> None:
-    whole = market.ask("/openapi.json").json()
-    before = json.dumps(whole)
-
-    assert gpt_schema(whole) == spec
-    assert json.dumps(whole) == before
 
 
 def _longest_brief(number: int) -> Brief:

@@ -108,18 +108,6 @@ def test_the_catalog_needs_neither_data_nor_a_database(
     assert empty_service.ask(PATH) == answer
 
 
-@pytest.mark.contract("guides.500", "guide.fields")
-def test_the_interface_description_names_the_500_and_a_price_that_is_a_number(
-    market: Service,
-) -> None:
-    schema = market.ask("/openapi.json").json()
-
-    operation = schema["paths"][PATH]["get"]
-    assert "500" in operation["responses"]
-    price = schema["components"]["schemas"]["GuideEntry"]["properties"]["price"]
-    assert (price["type"], price["exclusiveMinimum"]) == ("number", 0)
-
-
 @pytest.mark.contract("guides.paid")
 def test_every_guide_is_listed_with_its_price_and_the_sample_is_labelled(site: SiteService) -> None:
     text = site.look("/guides").text

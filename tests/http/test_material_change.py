@@ -158,19 +158,6 @@ def test_a_token_that_does_not_verify_is_401(subscribed: SubscriberService, path
     assert answer.headers["www-authenticate"].startswith("Bearer")
 
 
-def test_a_bearer_decides_alone_whatever_proof_comes_with_it(
-    subscribed: SubscriberService, pair: Pair
-) -> None:
-    good, bad = (
-        subscribed.ask(
-            comparison_of(*pair), authorization=f"Bearer {token}", payment_signature="nonsense"
-        )
-        for token in (FEED_TOKEN, "nobody-knows-it")
-    )
-    assert good.status == 200
-    assert refused(bad, 401, "verified_feed_identity_required")
-
-
 @pytest.mark.parametrize("path", ENTITLED_PATHS)
 @pytest.mark.contract("errors.feed-entitlement-required", "errors.material-change-body")
 @pytest.mark.contract("errors.402-feed-entry-resource", "errors.402-no-second-payment")
@@ -267,12 +254,6 @@ def test_only_the_newest_and_the_one_immediately_before_it_are_compared(
     assert subscribed.compare(second, third).status == 200
 
 
-async def withdraw(service: SubscriberService, version: Version) -> None:
-    await service.ledger.withdraw(
-        version.kind, why="wrong", by="operator", expected_head=version.history_digest
-    )
-
-
 @pytest.mark.contract("material-change.expired-or-terminal-unavailable", "stance.transitions")
 @pytest.mark.contract("stance.states")
 def test_an_expired_or_withdrawn_latest_version_makes_a_comparison_unavailable(
@@ -284,7 +265,7 @@ def test_an_expired_or_withdrawn_latest_version_makes_a_comparison_unavailable(
     subscribed.clock.now += 1
     assert unavailable(subscribed.compare(*pair))
     subscribed.clock.now -= PERIOD
-    asyncio.run(withdraw(subscribed, after))
+    asyncio.run(subscribed.withdraw(after))
     assert unavailable(subscribed.compare(*pair))
     (third,) = subscribed.record(proposal(1))
     assert subscribed.compare(after, third).status == 200  # open again
@@ -299,7 +280,7 @@ def test_what_happens_between_the_two_looks_is_not_given_away(
         if event == "moved":
             await subscribed.ledger.append(proposal(1))
         elif event == "withdrawn":
-            await withdraw(subscribed, pair[1])
+            await subscribed.withdraw(pair[1])
         else:
             subscribed.clock.now += PERIOD
 

@@ -151,25 +151,6 @@ def test_every_tool_has_a_title_a_description_and_schemas_in_few_tokens(market: 
         assert not {"$schema", "default"} & _keywords(tool["outputSchema"])
 
 
-TOLD = {
-    **dict.fromkeys((*MARKET_TOOLS, "get_cross_venue"), ("seconds old", "error")),
-    "get_briefs": ("newest first", "error"),
-    "get_signals": ("unknown when stale", "120 calls per hour", "1,000", "error"),
-    "get_guides": ("Rarely changes",),
-    "get_status": ("Current", "when another tool fails"),
-    "get_events": ("oldest first", "error"),
-    "get_series": ("oldest first", "null is a gap", "error"),
-}
-
-
-def test_every_tool_describes_its_freshness_limits_and_failures(market: Service) -> None:
-    tools = Peer(market, MODERN).result("tools/list")["tools"]
-
-    assert {tool["name"] for tool in tools} == TOLD.keys()
-    for tool in tools:
-        assert all(words in tool["description"] for words in TOLD[tool["name"]]), tool["name"]
-
-
 def test_the_series_tool_names_every_measure_and_interval() -> None:
     parameters = BY_NAME["get_series"].parameters
 

@@ -9,43 +9,25 @@ import pytest
 
 from barograph.board.feeds import Publication
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.failover import VENUE_IN_USE, VenueInUse
-from barograph.markets.records import DayAgo, Liquidation, PastValues, Perpetual, Perpetuals
+from barograph.markets.records import DayAgo, Liquidation, PastValues, Perpetuals
 from barograph.markets.store import record_rows
 from barograph.markets.view import DAY_AGO, PERPETUALS
 from support.clock import START
-from support.markets import BTC, ETH, MARKET, SOURCE, changed
+from support.markets import BTC, ETH, MARKET, changed
 from support.pages import SiteService
+from support.two_venues import BYBIT_IN_USE, bybit, hyperliquid
 
-HYPERLIQUID = {"quote": "USD", "price_kind": "mark", "funding_interval_hours": 1.0}
 MIDNIGHT = START // DAY * DAY
 CELL = re.compile(r'<a class="([\w-]+)" href="([^"]+)"><title>([^<]+)</title>')
-
-
-def market(*contracts: Perpetual) -> Publication:
-    """What Bybit lists."""
-    return Publication.of(PERPETUALS, Perpetuals(START, SOURCE, contracts))
-
-
-def other(*contracts: Perpetual) -> Publication:
-    """What Hyperliquid lists."""
-    reading = Perpetuals(START, "other source", contracts, venue="hyperliquid")
-    return Publication.of(PERPETUALS.of("hyperliquid"), reading)
 
 
 @pytest.fixture
 def two(tmp_path: Path) -> Iterator[SiteService]:
     """Bybit in use, and Hyperliquid on standby."""
     site = SiteService(tmp_path, venues="bybit,hyperliquid")
-    site.service.put(
-        market(*MARKET),
-        Publication.of(DAY_AGO, DayAgo({"BTCUSDT": PastValues(START - DAY, 60_000.0, 1e9, None)})),
-        other(
-            changed(BTC, contract="BTC", open_interest_usd=1e9, **HYPERLIQUID),
-            changed(ETH, contract="ETH", last_price=9_999.0, **HYPERLIQUID),
-        ),
-        Publication.of(VENUE_IN_USE, VenueInUse("bybit", START)),
-    )
+    day_ago = DayAgo({"BTCUSDT": PastValues(START - DAY, 60_000.0, 1e9, None)})
+    past = Publication.of(DAY_AGO, day_ago)
+    site.service.put(bybit(*MARKET), past, hyperliquid(), BYBIT_IN_USE)
     yield site
     site.close()
 
@@ -82,7 +64,7 @@ def test_small_contracts_are_one_cell_that_says_how_many(two: SiteService) -> No
     many = [
         changed(BTC, contract=f"C{n}USDT", base=f"C{n}", open_interest_usd=1e5) for n in range(600)
     ]
-    two.service.put(market(BTC, ETH, *many))
+    two.service.put(bybit(BTC, ETH, *many))
 
     assert list(cells(two)) == ["/markets/BTC", "/markets/ETH", "/markets"]
     assert "Others: 600 contracts" in two.ask("/heatmap").text
@@ -92,7 +74,7 @@ def test_every_cell_has_its_name_and_every_outlier_its_number(two: SiteService) 
     paid = {"open_interest_usd": 1e6, "funding_rate_pct": 0.2}
     names = [f"1000BABY{n}" for n in range(99)]
     two.service.put(
-        market(*(changed(BTC, contract=f"{name}USDT", base=name, **paid) for name in names))
+        bybit(*(changed(BTC, contract=f"{name}USDT", base=name, **paid) for name in names))
     )
 
     for cell in re.findall(r"<a class=.tint-up-4.*?</a>", two.ask("/heatmap").text):
@@ -101,7 +83,7 @@ def test_every_cell_has_its_name_and_every_outlier_its_number(two: SiteService) 
 
 
 def test_names_full_of_markup_stay_text_in_a_drawing(two: SiteService) -> None:
-    two.service.put(market(changed(BTC, contract="<b>USDT", base="<b>", coin='"<i>')))
+    two.service.put(bybit(changed(BTC, contract="<b>USDT", base="<b>", coin='"<i>')))
 
     body = two.ask("/heatmap").text
 
@@ -140,7 +122,7 @@ def test_each_venue_has_its_rate_with_its_own_interval(two: SiteService) -> None
 
 def test_a_venue_that_is_missing_is_named(two: SiteService) -> None:
     two.clock.now += 30_000
-    two.service.put(Publication.of(PERPETUALS, Perpetuals(two.clock.now, SOURCE, MARKET)))
+    two.service.put(bybit(*MARKET, as_of=two.clock.now))
 
     assert rates(two)["BTC"] == ["+0.0100 8h", "stale", "unavailable: Hyperliquid is missing", "—"]
 
@@ -157,7 +139,7 @@ def test_a_venue_that_is_missing_is_named(two: SiteService) -> None:
 )
 def test_funding_is_sorted_by_each_venue(two: SiteService, query: str, coins: list[str]) -> None:
     pepe = changed(MARKET[3], coin="PEPE", multiplier=1000, funding_rate_pct=0.03)
-    two.service.put(market(*MARKET[:3], pepe))
+    two.service.put(bybit(*MARKET[:3], pepe))
 
     assert list(rates(two, query)) == coins
 

@@ -182,16 +182,6 @@ def test_a_query_that_means_something_is_kept_in_its_one_form(
     assert service.ask(path).body != first.body
 
 
-async def test_who_asks_for_the_same_page_in_other_words_does_not_have_it_written(
-    shelf: Shelf,
-) -> None:
-    write = Writer()
-
-    bodies = {(await shelf.show(write, query)).body for query in (b"", b"z=1", b"z=2", b"", b"z=1")}
-
-    assert (bodies, write.written) == ({b"page 1"}, 1)
-
-
 async def test_what_has_no_end_of_forms_is_written_each_time_and_not_kept(shelf: Shelf) -> None:
     write = Writer()
 
@@ -249,22 +239,12 @@ class SlowWriter(Writer):
         return page
 
 
-async def test_readers_who_come_together_have_it_written_once(shelf: Shelf) -> None:
-    write = SlowWriter()
-    asking = [asyncio.create_task(shelf.show(write, b"z=%d" % number)) for number in range(20)]
-    await write.is_written.wait()
-    write.may_end.set()
-
-    assert {answer.body for answer in await asyncio.gather(*asking)} == {b"page 1"}
-    assert write.written == 1
-
-
 async def test_readers_who_came_together_have_an_ended_page_written_again_once(
     shelf: Shelf,
 ) -> None:
     write = Writer(lambda number: shelf.clock.pass_seconds(11 if number == 1 else 0), lasts=10)
 
-    answers = await asyncio.gather(*(shelf.show(write) for _ in range(20)))
+    answers = await asyncio.gather(*(shelf.show(write, b"z=%d" % number) for number in range(20)))
 
     assert {answer.body for answer in answers} == {b"page 2"}
     assert write.written == 2

@@ -99,11 +99,6 @@ class Shop(SubscriberService):
         fields = {} if key is None else {"idempotency_key": key}
         return self.ask(path, payment_signature=shown, **fields)
 
-    async def withdraw(self, version: Version) -> None:
-        await self.ledger.withdraw(
-            version.kind, why="wrong", by="operator", expected_head=version.history_digest
-        )
-
     def leave(self, path: str, shown: str, key: str | None = None) -> None:
         """Show a proof, and go away as soon as the money moved."""
         headers = [(b"payment-signature", shown.encode())]
@@ -726,11 +721,15 @@ def test_flood_of_proofs_makes_a_limited_number_of_facilitator_calls(
 
 
 @pytest.mark.parametrize("path", ENTITLED_PATHS)
-def test_payment_headers_do_not_matter_to_a_subscriber(shop: Shop, pair: Pair, path: str) -> None:
+def test_a_bearer_decides_alone_whatever_proof_comes_with_it(
+    shop: Shop, pair: Pair, path: str
+) -> None:
     target = comparison_of(*pair) if path == MATERIAL_CHANGE else path
     answer = shop.ask(target, authorization=f"Bearer {FEED_TOKEN}", payment_signature="junk")
     expected = 200 if path in {MATERIAL_CHANGE, FEED_NOW, READ} else 404  # of others none is issued
     assert answer.status == expected
+    bad = shop.ask(target, authorization="Bearer nobody-knows-it", payment_signature="junk")
+    assert code_of(bad) == (401, "verified_feed_identity_required")
     assert shop.facilitator.verified == []
 
 

@@ -13,7 +13,7 @@ from barograph.history.checkpoint import LogKeys, open_checkpoint, verifier_of
 from barograph.history.guards import CONTRADICTED, RESTORED, SignedHead, SignedHeads
 from barograph.history.merkle import EMPTY_ROOT, TreeHead
 from barograph.history.origins import hold_signing
-from barograph.history.records import KINDS, ChainEnd, Version
+from barograph.history.records import KINDS, Version
 from barograph.history.signing import load_history_key
 from barograph.kit.timestamps import iso_timestamp
 from barograph_client.audit.notes import LOG_KEY, parse_key
@@ -139,16 +139,6 @@ def test_an_unknown_kind_is_not_found(recorded: PublicHistory, kind: str, rest: 
 
     assert (answer.status, answer.headers["cache-control"]) == (404, "no-store")
     assert answer.json() == {"error": f"unknown kind; the kinds are {', '.join(KINDS)}"}
-
-
-@pytest.mark.parametrize("path", ["proof", "events/proof"])
-def test_lists_have_no_proofs_and_no_checkpoints_of_their_own(
-    recorded: PublicHistory, path: str
-) -> None:
-    assert recorded.ask(f"{LIST}/{path}?sequence=1").status == 404
-    for folder in (RATES, f"{RATES}/events"):
-        for rest in ("checkpoint", "tile/0/000", f"{'0' * 64}.tlog-proof"):
-            assert recorded.ask(f"/history/{folder}/{rest}").status == 404
 
 
 def test_checkpoint_of_the_log_is_signed_by_the_key_of_the_instance(
@@ -307,30 +297,6 @@ def test_checkpoint_lists_the_keys_that_signed_before(history: PublicHistory) ->
 SECOND = "WHERE id = 2"
 THIRD = "WHERE sequence = 3"
 TILES = "/history/events/tile/0/000.p/1"
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        f"UPDATE stance_versions SET document = replace(document, 'secret', 'public') {THIRD}",
-        f"UPDATE stance_versions SET history_digest = '{'e' * 64}' {THIRD}",
-        f"DELETE FROM stance_versions {THIRD}",
-    ],
-)
-def test_broken_chain_is_not_signed_even_without_an_earlier_checkpoint(
-    history: PublicHistory, change: str
-) -> None:
-    history.record(4)
-    history.tamper(change)
-
-    assert history.ask(CHECKPOINT).status == 503
-
-
-def test_checkpoint_is_503_unless_the_history_is_the_published_one(history: PublicHistory) -> None:
-    (*_, newest) = history.record(3)
-    for digest, status in (("0" * 64, 503), (newest.history_digest, 200)):
-        history.publish_end(ChainEnd(sequence=3, history_digest=digest))
-        assert history.ask(CHECKPOINT).status == status
 
 
 async def test_only_the_first_of_two_competing_heads_is_recorded(history: PublicHistory) -> None:

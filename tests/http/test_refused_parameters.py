@@ -2,6 +2,7 @@
 
 import pytest
 
+from barograph.history.records import KINDS
 from support.service import Service
 
 PERPETUALS, CROSS = "/api/v1/perpetuals", "/api/v1/cross"
@@ -15,6 +16,12 @@ REFUSED = {
         ("?symbol=BTC,NOSUCH", 404, PERPETUALS),
         ("?after=999", 400, "beyond the newest event, which has the id "),
         *(("?since=2027-01-01", 400, "in the past"), ("?venue=mtgox", 404, "bybit")),
+        ("/feed.json?symbol=BTC", 400, "/api/v1/events"),
+    ],
+    "/api/v1/stances/": [
+        *((f"rates-desk?{query}", 400, "") for query in ("limit=0", "after=-1", "after=x")),
+        *((f"rates-desk?{query}", 400, "") for query in ("after=1&after=2", "kind=x")),
+        ("nope", 404, ", ".join(KINDS)),
     ],
     "/api/v1/incidents": [
         ("?from=2026-01-01", 400, "the earliest time is"),

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from barograph.history.digest import withdrawal_digest
-from barograph.history.records import KINDS, ChainEnd
+from barograph.history.records import ChainEnd
 from barograph.kit.json import canonical, digest
 from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
 from support.clock import START
@@ -97,18 +97,6 @@ def test_following_next_shows_every_public_version_once(history: PublicHistory) 
     listed = [page["stances"] for page in pages(history.service, f"{PATH}?limit=2")]
     assert [[each["sequence"] for each in part] for part in listed] == [[1, 2], [3, 4], [5]]
     assert len(history.ask(f"{PATH}?limit=1000").json()["stances"]) == 5
-
-
-@pytest.mark.parametrize("query", ["limit=0", "after=-1", "after=x", "after=1&after=2", "kind=x"])
-def test_an_invalid_parameter_is_refused(history: PublicHistory, query: str) -> None:
-    assert history.ask(f"{PATH}?{query}").status == 400
-
-
-def test_an_unknown_kind_is_not_found_and_the_kinds_are_named(history: PublicHistory) -> None:
-    answer = history.ask("/api/v1/stances/nope")
-
-    assert answer.status == 404
-    assert all(kind in answer.json()["error"] for kind in KINDS)
 
 
 @pytest.mark.parametrize("damage", ["lost", "changed", "replaced"])

@@ -162,8 +162,9 @@ def test_markup_in_a_query_never_becomes_markup_of_the_page(site: SiteService, p
 def test_no_query_of_a_reader_stays_in_memory(site: SiteService) -> None:
     for path in PATHS:
         site.ask(f"{path}?x=1", accept=BROWSER)
+        site.ask(f"{path}?q=btc", accept=BROWSER)
 
-    assert not any(b"x=" in query for _, query in site.service.board.hot)
+    assert not any(b"x=" in query or b"q=" in query for _, query in site.service.board.hot)
 
 
 @pytest.mark.parametrize("root", ["", "/barograph"])
@@ -176,6 +177,24 @@ def test_a_slash_too_many_leads_to_the_same_address_without_it(
         answer = site.ask(f"{path}/{query}")
         assert (answer.status_code, answer.headers["location"]) == (308, root + path + query)
     site.close()
+
+
+def test_below_a_path_every_link_and_the_log_have_that_path(tmp_path: Path) -> None:
+    site = SiteService(tmp_path, base_url="https://example.com/under")
+    site.service.publish(reading(), shares())
+    site.service.watch_day()
+    paths = (*PAGES, "/markets/BTC", "/record/rates-desk", "/record/rates-desk/events")
+    pages = {path: site.ask(path).text for path in paths}
+    moved = site.ask("/markets/btc").headers["location"]
+    site.close()
+
+    for path, page in pages.items():
+        targets = re.findall(r'(?:href|src|action)="(/[^"]*)"', page)
+        assert targets
+        assert [target for target in targets if not target.startswith("/under/")] == [], path
+    assert "https://example.com/under/api/v1/signals" in pages["/developers"]
+    assert ">example.com/under/history/events\n" in pages["/record"]
+    assert moved == "/under/markets/BTC"
 
 
 @pytest.mark.parametrize("path", ["/markets", "/markets/BTC", "/heatmap", "/liquidations"])

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ from pydantic import SecretStr
 from barograph.identity.provider import NoIdentityProvider
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.dependency_health import DependencyHealth, MonitoredDependency
-from barograph.kit.http import ASGIApp
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import MINUTE
 from barograph.settings import Settings
@@ -263,11 +262,14 @@ def test_status_page_without_its_database_shows_live_checks_and_what_is_missing(
     with pytest.raises(DatabaseUnavailable):
         asyncio.run(board.refresh())
 
-    answer: Answer = ask(app, PAGE)
+    answer, status = ask(app, PAGE), ask(app, "/api/status")
     asyncio.run(database.close())
     text = answer.body.decode()
 
-    assert answer.status == 200
+    assert (answer.status, status.status) == (200, 200)
+    conditions = [status.json()[name]["status"] for name in ("feed", "api")]
+    assert (status.json()["status"], *conditions) == ("down", "down", "degraded")
+    assert b"secret" not in status.body
     assert '<div id="overall" data-part class="banner down">' in text
     assert "The recorded checks are temporarily unavailable" in text
     assert not re.search("<rect |secret", text)
@@ -281,19 +283,6 @@ def test_the_record_is_read_again_soon_after_the_database_is_back(service: Servi
     service.clock.pass_seconds(5)
     service.refresh()
     assert "temporarily unavailable" not in page(service)
-
-
-async def in_its_life(app: ASGIApp, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
-    """Do something while the application runs with its background tasks."""
-    received: asyncio.Queue[dict[str, str]] = asyncio.Queue()
-    sent: asyncio.Queue[Any] = asyncio.Queue()
-    running = asyncio.ensure_future(app({"type": "lifespan"}, received.get, sent.put))
-    await received.put({"type": "lifespan.startup"})
-    assert (await sent.get())["type"] == "lifespan.startup.complete"
-    await work()
-    await received.put({"type": "lifespan.shutdown"})
-    assert (await sent.get())["type"] == "lifespan.shutdown.complete"
-    await running
 
 
 class ProbedIdentity(NoIdentityProvider):
@@ -312,13 +301,18 @@ def test_a_worker_that_starts_asks_those_outside_by_itself(tmp_path: Path) -> No
     identity = ProbedIdentity()
     service = Service(tmp_path, identity=identity)
 
-    answers: list[Answer] = []
-
-    async def work() -> None:
+    async def live() -> Answer:
+        received: asyncio.Queue[dict[str, str]] = asyncio.Queue()
+        sent: asyncio.Queue[Any] = asyncio.Queue()
+        running = asyncio.ensure_future(service.app({"type": "lifespan"}, received.get, sent.put))
+        await received.put({"type": "lifespan.startup"})
         await identity.probed.wait()
-        answers.append(await asked(service.app, "/api/status"))
+        answer = await asked(service.app, "/api/status")
+        await received.put({"type": "lifespan.shutdown"})
+        await running
+        ends = [sent.get_nowait()["type"] for _ in range(2)]
+        assert ends == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+        return answer
 
-    asyncio.run(in_its_life(service.app, work))
-
-    checks = {each["name"]: each["detail"] for each in answers[0].json()["checks"]}
+    checks = {each["name"]: each["detail"] for each in asyncio.run(live()).json()["checks"]}
     assert checks["identity"] == "answered at 2026-11-06T21:20:00.000Z"

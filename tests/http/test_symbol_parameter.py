@@ -81,11 +81,3 @@ def test_any_other_symbol_gets_400_with_the_one_error_body(market: Service, quer
 
         assert (answer.status, answer.body) == (400, INVALID)
         assert answer.headers["content-type"] == "application/json"
-
-
-@pytest.mark.contract("derivatives.symbol.default", "derivatives.symbol.case-insensitive")
-def test_no_symbol_and_any_spelling_of_btc_are_the_same_answer(market: Service) -> None:
-    bare = market.ask(PATH)
-
-    for query in (b"?symbol=BTC", b"?symbol=btc", b"?symbol=%62tc&x=1", b"?SYMBOL=ETH", b"?"):
-        assert market.ask(PATH + query) == bare

@@ -48,8 +48,7 @@ def test_a_stance_in_any_state_is_of_its_model(desk: SubscriberService, proposed
     path, now = STANCE_READS[proposed.kind], desk.clock()
     active = desk.read(path)
     (version,) = desk.record(replace(decided(proposed), issued_at=now, expires_at=now + HOUR))
-    said = {"why": "a wrong file", "by": "operator", "expected_head": version.history_digest}
-    asyncio.run(desk.ledger.withdraw(version.kind, **said))
+    asyncio.run(desk.withdraw(version))
     withdrawn = desk.read(path)
     expired = encode(stance_body(recorded_stance(version, None), now + DAY))
     not_durable = replace(recorded_stance(version, None), **NOT_RECORDED)

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from barograph.board.feeds import Publication
 from barograph.entitlements.store import Entitlements, Holder, HolderKind, Tier
 from barograph.history.ledger import HISTORY, Ledger
-from barograph.history.records import ChainEnd, Proposal, Stances, Version
+from barograph.history.records import ChainEnd, Proposal, Stances, Version, VersionEvent
 from barograph.identity.provider import Identity, IdentityRefused, IdentityUnavailable
 from barograph.kit.database import Database, Work
 from barograph.kit.migrations import SERVICE
@@ -115,6 +115,11 @@ class SubscriberService(Service):
     def record(self, *proposals: Proposal) -> list[Version]:
         """Record proposals one after the other, as operator and collector do."""
         return [asyncio.run(self.ledger.append(each)).version for each in proposals]
+
+    async def withdraw(self, version: Version) -> VersionEvent:
+        said = {"why": "a wrong file", "by": "night desk"}
+        head = version.history_digest
+        return await self.ledger.withdraw(version.kind, **said, expected_head=head)
 
     def two_versions(self, kind: str = FUNDING) -> tuple[Version, Version]:
         """Two versions of one leg, the second with another decision."""

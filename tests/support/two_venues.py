@@ -1,0 +1,34 @@
+"""Bybit in use, and Hyperliquid on standby."""
+
+from typing import Any
+
+from barograph.board.feeds import Publication
+from barograph.markets.failover import VENUE_IN_USE, VenueInUse
+from barograph.markets.records import Perpetual, Perpetuals
+from barograph.markets.view import PERPETUALS
+from support.clock import START
+from support.markets import BTC, ETH, SOURCE, changed
+
+BYBIT_IN_USE = Publication.of(VENUE_IN_USE, VenueInUse("bybit", START))
+
+
+def own(contract: Perpetual, **fields: Any) -> Perpetual:
+    """A contract as Hyperliquid lists it."""
+    name = contract.base.replace("1000", "k")
+    kind = {"funding_interval_hours": 1.0, "quote": "USD", "price_kind": "mark"}
+    return changed(contract, contract=name, base=name, **kind, **fields)
+
+
+OTHER = (own(BTC, open_interest_usd=1e9), own(ETH, last_price=9_999.0))
+"""Hyperliquid's ETH is another asset."""
+
+
+def bybit(*contracts: Perpetual, as_of: int = START) -> Publication:
+    """What Bybit lists."""
+    return Publication.of(PERPETUALS, Perpetuals(as_of, SOURCE, contracts))
+
+
+def hyperliquid(*contracts: Perpetual, as_of: int = START) -> Publication:
+    """What Hyperliquid lists."""
+    reading = Perpetuals(as_of, "other source", contracts or OTHER, venue="hyperliquid")
+    return Publication.of(PERPETUALS.of("hyperliquid"), reading)
