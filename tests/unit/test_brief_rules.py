@@ -101,9 +101,7 @@ def test_a_settlement_with_the_other_sign_is_a_flip(before: float, after: float,
 
 
 @pytest.mark.parametrize(("last", "flips"), [(-0.02, True), (0.02, False), (0.0, False)])
-def test_a_settlement_is_compared_with_the_last_one_that_had_a_sign(
-    last: float, flips: bool
-) -> None:
+def test_a_settlement_is_compared_with_the_last_that_had_a_sign(last: float, flips: bool) -> None:
     trailing = TrailingRecord()
     for number, rate in enumerate((-0.3, 0.01, 0.0, 0.0)):
         trailing.add_settlement(settled(rate, at=AT - (4 - number) * 8 * HOUR))
@@ -195,9 +193,7 @@ def positioned(share: float, hours: int = 400, base: str = "BTC", **fields: Any)
         (99.0, 40 * 24, "99.0 % of BTC accounts are long, the highest in 30 days"),
     ],
 )
-def test_positioning_says_how_many_days_it_was_compared_with(
-    share: float, hours: int, headline: str
-) -> None:
+def test_positioning_says_with_how_many_days(share: float, hours: int, headline: str) -> None:
     (draft,) = positioning_extreme(positioned(share, hours))
 
     assert draft.headline == headline
@@ -472,9 +468,7 @@ def test_every_summary_and_all_inputs_name_source_and_time(month: list[Brief]) -
         assert canonical(inputs) == brief.inputs
 
 
-def test_addresses_are_unique_words_and_windows_end_by_the_time_of_the_brief(
-    month: list[Brief],
-) -> None:
+def test_addresses_are_unique_words_and_windows_end_before_the_brief(month: list[Brief]) -> None:
     slugs = [brief.slug for brief in month if brief.version == 1]
 
     assert len(set(slugs)) == len(slugs) < len(month)
@@ -483,9 +477,7 @@ def test_addresses_are_unique_words_and_windows_end_by_the_time_of_the_brief(
     assert all(each.window_start < each.window_end <= each.published_at for each in month)
 
 
-def test_no_rule_speaks_within_its_cooldown_and_no_reading_makes_a_crowd(
-    month: list[Brief],
-) -> None:
+def test_no_rule_speaks_in_its_cooldown_and_no_reading_makes_a_crowd(month: list[Brief]) -> None:
     last: dict[str, int] = {}
     for brief in month:
         before = last.get(brief.cooldown_key)

@@ -21,9 +21,7 @@ days = st.dates(date(1990, 1, 1), date(2090, 12, 31))
 
 
 @pytest.mark.parametrize(("year", "closed"), [(2025, CLOSED_2025), (2026, CLOSED_2026)])
-def test_the_weekdays_without_publication_are_those_of_the_bond_market(
-    year: int, closed: str
-) -> None:
+def test_weekdays_without_publication_are_those_of_the_bond_market(year: int, closed: str) -> None:
     weekdays = (date(year, 1, 1) + timedelta(days=number) for number in range(365))
 
     found = [day for day in weekdays if day.weekday() < 5 and not is_business_day(day)]

@@ -181,9 +181,7 @@ def test_what_cannot_be_told_now_is_asked_again_later_with_the_same_reference(
 @pytest.mark.parametrize(
     ("status", "code"), [(400, "why"), (401, "why"), (402, "why"), (404, "not_found")]
 )
-def test_a_credential_that_is_refused_ends_it_for_good(
-    follower: Follower, status: int, code: str
-) -> None:
+def test_a_refused_credential_ends_it_for_good(follower: Follower, status: int, code: str) -> None:
     follower.service.feed_fails = refusal(status, code)
     assert follower.look() == (Stopped(status, code, "a sentence"),)
     for _ in range(2):
@@ -290,9 +288,7 @@ def subscribed(store: ReferenceFile) -> AsyncSubscriber:
     return AsyncSubscriber(AsyncBarograph(BASE, bearer="token", transport=service), store)
 
 
-async def test_while_the_file_is_read_and_written_in_other_threads_other_work_goes_on(
-    tmp_path: Path,
-) -> None:
+async def test_other_work_goes_on_while_threads_read_and_write_the_file(tmp_path: Path) -> None:
     store = SlowFile(tmp_path / "references.json")
     store.may_go_on.clear()
     looking = asyncio.create_task(subscribed(store).look())
@@ -306,9 +302,7 @@ async def test_while_the_file_is_read_and_written_in_other_threads_other_work_go
     assert shown(tmp_path) == [store.path]
 
 
-async def test_a_look_that_is_cut_off_while_it_writes_keeps_nothing_and_is_repeated(
-    tmp_path: Path,
-) -> None:
+async def test_a_look_cut_off_while_it_writes_keeps_nothing_and_is_repeated(tmp_path: Path) -> None:
     store = SlowFile(tmp_path / "references.json")
     store.may_go_on.clear()
     looking = asyncio.create_task(subscribed(store).look())

@@ -320,9 +320,7 @@ async def test_the_majors_are_sampled_before_anything_is_published(world: World)
     "A contract has no long-account share, or one past its freshness limit",
     "`longAccountPct` is null. The other fields stay.",
 )
-async def test_market_is_published_without_long_account_shares(
-    world: World, error: UpstreamError
-) -> None:
+async def test_the_market_is_published_without_shares(world: World, error: UpstreamError) -> None:
     world.exchange.has_no_shares(error)
     sleepers, _ = await world.start()
     await world.pass_seconds(20, sleepers)
@@ -392,9 +390,7 @@ async def test_a_failing_exchange_is_published_as_health_until_it_answers_again(
         assert caplog.messages.count(event) == 1
 
 
-async def test_a_collector_that_starts_while_the_exchange_fails_publishes_later(
-    world: World,
-) -> None:
+async def test_a_collector_that_starts_in_an_outage_publishes_later(world: World) -> None:
     world.exchange.fails_with(Throttled("slow down", 5.0))
     sleepers, _ = await world.start()
     assert sorted(await world.versions()) == ["exchange-health", "liquidations"]
@@ -438,9 +434,7 @@ SLOW = {"poll_seconds": 59, "feed_max_age_seconds": 70, "lease_seconds": 300, "s
     indirect=["world"],
     ids=["a renewal", "a clean-up"],
 )
-async def test_what_was_heard_is_not_lost_when_the_database_misses(
-    world: World, seconds: float
-) -> None:
+async def test_what_was_heard_survives_a_database_outage(world: World, seconds: float) -> None:
     sleepers, _ = await world.start()
     await world.pass_seconds(seconds - 1, sleepers)
     world.exchange.hears(LIQUIDATION)
@@ -505,9 +499,7 @@ async def test_who_stands_by_asks_the_exchange_nothing(world: World) -> None:
     assert await world.versions() == {}
 
 
-async def test_a_second_collector_takes_over_from_a_frozen_one_and_continues_its_record(
-    world: World,
-) -> None:
+async def test_a_second_collector_continues_the_record_of_a_frozen_one(world: World) -> None:
     first, _ = await world.start()
     world.exchange.hears(LIQUIDATION)
     await world.pass_seconds(POLL, first)
@@ -530,9 +522,7 @@ async def test_a_second_collector_takes_over_from_a_frozen_one_and_continues_its
     "The leading collector is stopped",
     "It releases the lease, and another collector leads as soon as it asks.",
 )
-async def test_a_second_collector_takes_over_at_once_when_the_first_is_stopped(
-    world: World,
-) -> None:
+async def test_a_second_collector_takes_over_when_the_first_is_stopped(world: World) -> None:
     _, running = await world.start()
     second, _ = await world.start()
     running.cancel()
@@ -555,9 +545,7 @@ async def test_a_collector_can_be_stopped_while_the_database_is_away(
     assert caplog.records[-1].message == "lease not released; it will expire"
 
 
-async def test_a_collector_that_starts_without_a_database_leads_once_it_is_there(
-    world: World,
-) -> None:
+async def test_a_collector_started_without_a_database_leads_once_it_is_there(world: World) -> None:
     world.database.pulled = True
     sleepers, running = await world.start()
     await world.pass_seconds(60, sleepers)

@@ -196,9 +196,7 @@ def test_a_disputed_open_interest_does_not_make_a_venue_the_deepest() -> None:
 
 
 @pytest.mark.parametrize("usual", [[BYBIT], [BYBIT, HYPERLIQUID]])
-def test_a_venue_whose_marks_mostly_differ_is_disputed_also_if_it_is_the_deepest(
-    usual: list[str],
-) -> None:
+def test_also_the_deepest_venue_is_disputed_if_its_marks_mostly_differ(usual: list[str]) -> None:
     names = [f"C{letter}" for letter in "ABCDEFGH"]
     right = [facts(venue, *(contract(venue, name) for name in names)) for venue in usual]
     interest = 100.0 if len(usual) == 1 else 9e3

@@ -142,9 +142,7 @@ def test_minutes_are_forgotten_also_late_ones_and_behind_one_from_the_future() -
 
 
 @pytest.mark.parametrize("expired", [[], [event(START - DAY - 1)]], ids=["empty", "empty again"])
-def test_an_empty_window_is_zero_dollars_and_names_no_share_and_no_asset(
-    expired: list[Liquidation],
-) -> None:
+def test_an_empty_window_has_zero_dollars_no_share_and_no_asset(expired: list[Liquidation]) -> None:
     window = LiquidationWindow()
     window.add(expired)
 
@@ -226,9 +224,7 @@ def test_spans_add_up_the_same_in_any_order_and_from_a_stored_list(
         ([(START - 10, START - 10)], 0.0),
     ],
 )
-def test_coverage_is_the_watched_share_of_the_last_24_hours(
-    watched: list[tuple[int, int]], pct: float
-) -> None:
+def test_coverage_is_the_watched_share_of_a_day(watched: list[tuple[int, int]], pct: float) -> None:
     assert WatchedSpans(watched).watched_pct(START) == pct
 
 
@@ -276,7 +272,5 @@ def test_the_hours_of_the_window_add_up_however_the_liquidations_came(
         ([(START - HOUR, START), (START + HOUR, START + 2 * HOUR)], 0.0),
     ],
 )
-def test_the_coverage_of_a_span_is_its_watched_share(
-    watched: list[tuple[int, int]], pct: float
-) -> None:
+def test_a_spans_coverage_is_its_watched_share(watched: list[tuple[int, int]], pct: float) -> None:
     assert WatchedSpans(watched).pct_within(START, START + HOUR) == pct

@@ -148,9 +148,7 @@ def test_the_inputs_are_canonical_json_with_their_digest(
 
 
 @pytest.mark.parametrize("seen", [of_flows(*IN), of_slopes(-6.0)])
-def test_the_same_figures_are_told_once_however_long_they_stay_the_newest(
-    seen: MacroEvidence,
-) -> None:
+def test_figures_are_told_once_however_long_they_stay_the_newest(seen: MacroEvidence) -> None:
     writer = BriefWriter()
     told = []
     for hours in range(24 * 14):

@@ -89,9 +89,7 @@ def without_a_day(seen: MacroEvidence) -> MacroEvidence:
         (without_a_day(of_flows(*[100.0] * 5)), False),
     ],
 )
-def test_flow_needs_twenty_days_all_five_flows_and_a_recent_day(
-    seen: MacroEvidence, is_known: bool
-) -> None:
+def test_flow_needs_twenty_days_five_flows_and_recency(seen: MacroEvidence, is_known: bool) -> None:
     assert (btc_etf_flow(seen) != NOT_KNOWN) == is_known
 
 
@@ -140,9 +138,7 @@ MONTH = of_yields([4.0] * 30, [4.0] * 30)
         (MONTH._replace(us10y=MONTH.us10y[9:]), True),
     ],
 )
-def test_rates_need_twenty_one_recent_days_with_both_yields(
-    seen: MacroEvidence, is_known: bool
-) -> None:
+def test_rates_need_21_recent_days_with_both_yields(seen: MacroEvidence, is_known: bool) -> None:
     assert (us_rates(seen) != NOT_KNOWN) == is_known
 
 

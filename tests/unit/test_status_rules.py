@@ -412,9 +412,7 @@ def test_a_start_has_two_minutes_to_read_what_first_stances_need(others: int) ->
         ([COSIGNED, replace(away(0), is_fork=True)], "down", "do not trust this log"),
     ],
 )
-def test_witness_checks_say_what_they_do(
-    states: list[WitnessState], status: str, says: str
-) -> None:
+def test_witnesses_say_what_they_do(states: list[WitnessState], status: str, says: str) -> None:
     verdict, detail = told("witness-first", witnesses={"first": states})
     assert verdict == status
     assert says in detail
