@@ -55,10 +55,7 @@ events = st.builds(
 )
 
 
-@pytest.mark.outcome(
-    "A liquidation batch arrives twice",
-    "Each liquidation counts once.",
-)
+@pytest.mark.outcome("A liquidation batch arrives twice", "Each liquidation counts once.")
 def test_a_liquidation_heard_twice_counts_once_whoever_sends_it() -> None:
     window = LiquidationWindow()
 
