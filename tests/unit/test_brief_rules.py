@@ -50,6 +50,8 @@ from support.evidence import (
 )
 from support.markets import BTC, ETH, MARKET, SOL, SOURCE, changed
 
+Rule = Callable[[MarketEvidence], Iterator[Draft]]
+
 BY_ID = {rule.id: rule for rule in (*MARKET_RULES, DAILY_WRAP)}
 CLAIMS = re.compile(
     r"\b(because|due to|caus\w+|led to|leads to|driv\w+|thanks to|therefore|hence|results? in"
@@ -227,9 +229,7 @@ def test_volatility_at_the_high_of_its_past_is_told() -> None:
         (volatility_extreme, evidence(trailing=swinging(5), closed_hour=closed())),
     ],
 )
-def test_a_brief_that_compares_with_backfilled_hours_says_so(
-    rule: Callable[[MarketEvidence], Iterator[Draft]], seen: MarketEvidence
-) -> None:
+def test_a_brief_says_that_hours_were_backfilled(rule: Rule, seen: MarketEvidence) -> None:
     trailing = TrailingRecord()
     for hour in seen.trailing.hours("BTC"):
         trailing.add_hour("BTC", hour._replace(is_backfilled=True))
@@ -263,8 +263,7 @@ SAME_SHARES = add_hours(TrailingRecord(), FORTNIGHT, share=lambda _: 0.0)
 FLIP = flipping(0.01, 0.02)
 MOVE = moving(1_200, 100)
 
-SPOKEN: dict[Callable[[MarketEvidence], Iterator[Draft]], list[tuple[MarketEvidence, list[str]]]]
-SPOKEN = {
+SPOKEN: dict[Rule, list[tuple[MarketEvidence, list[str]]]] = {
     regime_change: [
         (changing("neutral", "neutral"), []),
         (changing("unknown", "neutral"), []),
@@ -338,9 +337,7 @@ SPOKEN = {
 
 
 @pytest.mark.parametrize("rule", SPOKEN, ids=lambda rule: rule.__name__)
-def test_a_rule_speaks_only_when_its_thresholds_are_met(
-    rule: Callable[[MarketEvidence], Iterator[Draft]],
-) -> None:
+def test_a_rule_speaks_only_when_its_thresholds_are_met(rule: Rule) -> None:
     for number, (seen, subjects) in enumerate(SPOKEN[rule]):
         assert spoken(rule(seen)) == subjects, f"case {number}"
 

@@ -18,6 +18,8 @@ from barograph.markets.liquidations import (
 from barograph.markets.records import Liquidation, Side
 from support.clock import START
 
+Spans = list[tuple[int, int]]
+
 BASES = {"BTCUSDT": "BTC", "ETHUSDT": "ETH", "1000PEPEUSDT": "1000PEPE"}
 
 
@@ -183,9 +185,7 @@ def run_around(watched: set[int], start: int, end: int) -> tuple[int, int]:
 
 @given(spans, st.integers(0, 3_500))
 @settings(max_examples=60)
-def test_watched_spans_agree_with_a_model_that_marks_every_slot(
-    added: list[tuple[int, int]], as_of: int
-) -> None:
+def test_watched_spans_agree_with_a_model_that_marks_every_slot(added: Spans, as_of: int) -> None:
     log, watched = WatchedSpans(), set[int]()
     for start, end in added:
         watched.update(range(start, end))
@@ -199,7 +199,7 @@ def test_watched_spans_agree_with_a_model_that_marks_every_slot(
 @given(spans, st.randoms(use_true_random=False))
 @settings(max_examples=60)
 def test_spans_add_up_the_same_in_any_order_and_from_a_stored_list(
-    added: list[tuple[int, int]], chance: random.Random
+    added: Spans, chance: random.Random
 ) -> None:
     one = WatchedSpans()
     for start, end in added:
@@ -221,7 +221,7 @@ def test_spans_add_up_the_same_in_any_order_and_from_a_stored_list(
         ([(START - 10, START - 10)], 0.0),
     ],
 )
-def test_coverage_is_the_watched_share_of_a_day(watched: list[tuple[int, int]], pct: float) -> None:
+def test_coverage_is_the_watched_share_of_a_day(watched: Spans, pct: float) -> None:
     assert WatchedSpans(watched).watched_pct(START) == pct
 
 
@@ -269,5 +269,5 @@ def test_the_hours_of_the_window_add_up_however_the_liquidations_came(
         ([(START - HOUR, START), (START + HOUR, START + 2 * HOUR)], 0.0),
     ],
 )
-def test_a_spans_coverage_is_its_watched_share(watched: list[tuple[int, int]], pct: float) -> None:
+def test_a_spans_coverage_is_its_watched_share(watched: Spans, pct: float) -> None:
     assert WatchedSpans(watched).pct_within(START, START + HOUR) == pct
