@@ -53,9 +53,7 @@ def test_good_friday_follows_the_moon(good_friday: str) -> None:
         ("2023-04-07", True),  # Good Friday, but bonds traded until noon after the jobs report
     ],
 )
-def test_a_holiday_on_a_weekend_is_kept_on_the_nearest_weekday_of_its_year(
-    holiday: str, is_open: bool
-) -> None:
+def test_a_weekend_holiday_is_kept_on_the_nearest_weekday(holiday: str, is_open: bool) -> None:
     assert is_business_day(date.fromisoformat(holiday)) is is_open
 
 

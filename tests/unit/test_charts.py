@@ -341,9 +341,7 @@ def test_values_from_the_exchanges_history_are_dashed_up_to_the_first_measured_o
         (range(2, 4), "2 of 6 values {}, for times when we did not measure."),
     ],
 )
-def test_a_caption_says_which_values_come_from_the_exchanges_history(
-    history: range, values: str | None
-) -> None:
+def test_a_caption_says_which_values_are_backfilled(history: range, values: str | None) -> None:
     shown = backfilled(history)
     kinds: dict[Measure, str] = {"price": "", "funding": " (the last settled rate)"}
     for measure, kind in kinds.items():
@@ -426,9 +424,7 @@ def test_a_chart_tells_how_many_decimals_its_values_have_and_whether_a_sign(
     ("measure", "value", "shown"),
     [("price", 0.0071, "0.0071000 USD"), ("open-interest", 1.5e9, "$1.50B")],
 )
-def test_the_script_abbreviates_amounts_and_no_prices_in_usd(
-    measure: Measure, value: float, shown: str
-) -> None:
+def test_the_script_abbreviates_amounts_only(measure: Measure, value: float, shown: str) -> None:
     line = series([value, value])._replace(measure=measure, venue="hyperliquid")
     drawn = parsed(measure_chart(line, "BTC", "").drawing).attrib
     given = json.dumps({name.removeprefix("data-"): text for name, text in drawn.items()})

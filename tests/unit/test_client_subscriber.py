@@ -136,9 +136,7 @@ def follower(tmp_path: Path) -> Follower:
         {"history_digest": "A" * 64},
     ],
 )
-def test_what_is_not_on_record_is_skipped_and_no_digest_is_made_up(
-    follower: Follower, changes: dict[str, Any]
-) -> None:
+def test_what_is_not_on_record_is_skipped(follower: Follower, changes: dict[str, Any]) -> None:
     follower.look(entry(RATES, 1))
     skipped = follower.look(entry(RATES, 2, **changes))
     assert skipped == (Skipped(RATES, "rates-desk:leg", 2),)

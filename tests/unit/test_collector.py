@@ -371,9 +371,7 @@ async def test_a_reading_that_does_not_move_on_or_has_too_many_new_contracts_is_
     assert await world.fetch("SELECT id FROM events WHERE type = 'contract.listed'") == []
 
 
-async def test_a_failing_exchange_is_published_as_health_until_it_answers_again(
-    world: World,
-) -> None:
+async def test_a_failing_exchange_is_published_as_health_until_it_answers(world: World) -> None:
     world.logs.set_level(logging.INFO)
     sleepers, _ = await world.start()
     world.exchange.fails_with(Unreachable("no answer"))

@@ -83,9 +83,7 @@ def three(**changed: VenueFacts) -> list[VenueFacts]:
         (disputing(BINANCE, "price"), "disputed", "disputed: price"),
     ],
 )
-def test_without_one_venue_there_is_no_sum_and_the_venue_is_named(
-    away: VenueFacts, state: str, reason: str
-) -> None:
+def test_a_venue_that_a_sum_lacks_is_named(away: VenueFacts, state: str, reason: str) -> None:
     found = btc(*three(binance=away))
 
     assert (found.open_interest_usd, found.open_interest_coins) == (None, None)

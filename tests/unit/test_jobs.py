@@ -124,9 +124,7 @@ def test_figures_are_kept_with_each_revision_once(leader: HistoryLeader) -> None
     "The collector reads the others and retries. `/api/status` shows the kind of failure and "
     "its start.",
 )
-def test_a_source_that_fails_does_not_keep_the_others_from_being_read(
-    leader: HistoryLeader, failure: Exception
-) -> None:
+def test_a_source_that_fails_holds_up_no_other(leader: HistoryLeader, failure: Exception) -> None:
     failing, fine = Source("bad", failure), Source("sofr", [sofr(3.9)])
 
     leader.collect(failing, fine, rounds=3)

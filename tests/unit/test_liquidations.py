@@ -198,9 +198,7 @@ def test_watched_spans_agree_with_a_model_that_marks_every_slot(added: Spans, as
 
 @given(spans, st.randoms(use_true_random=False))
 @settings(max_examples=60)
-def test_spans_add_up_the_same_in_any_order_and_from_a_stored_list(
-    added: Spans, chance: random.Random
-) -> None:
+def test_spans_add_up_in_any_order_and_from_a_list(added: Spans, chance: random.Random) -> None:
     one = WatchedSpans()
     for start, end in added:
         one.add(start, end)
@@ -241,9 +239,7 @@ def test_a_span_is_summed_by_contract_and_side_with_its_first_instant_but_not_it
 
 @given(st.lists(events, max_size=40), st.integers(1, 23))
 @settings(max_examples=60)
-def test_the_hours_of_the_window_add_up_however_the_liquidations_came(
-    heard: list[Liquidation], hours: int
-) -> None:
+def test_the_hours_of_the_window_add_up(heard: list[Liquidation], hours: int) -> None:
     window = LiquidationWindow()
     for each in heard:
         window.add([each])

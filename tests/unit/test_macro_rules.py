@@ -137,9 +137,7 @@ def test_a_turn_is_cited_with_both_yields_source_day_and_when_it_was_read() -> N
         ),
     ],
 )
-def test_the_inputs_are_canonical_json_with_their_digest(
-    rule: str, seen: MacroEvidence, expected: str
-) -> None:
+def test_inputs_are_canonical_json(rule: str, seen: MacroEvidence, expected: str) -> None:
     brief = written(rule, seen)
 
     assert brief.inputs == expected == canonical(json.loads(brief.inputs))
