@@ -75,9 +75,7 @@ def test_funding_is_the_mean_of_settlements_after_the_issue_up_to_the_end() -> N
         pytest.param(45.0, 1, 0.25, id="a holiday on Wednesday: from Tuesday's to Thursday's"),
     ],
 )
-def test_daily_figures_start_with_the_last_close_before_the_issue(
-    hours: float, start: int, value: float
-) -> None:
+def test_figures_start_at_the_close_before_an_issue(hours: float, start: int, value: float) -> None:
     yields = [SeriesPoint(MONDAY - 3 * DAY, 4.0), *days(d0=9.0, d1=9.5, d3=9.75)]
     found = measure_of(US10Y_CHANGE, "24h", yields, LATER).after(MONDAY + round(hours * HOUR))
 

@@ -38,9 +38,7 @@ def test_an_amount_is_never_a_thousand_of_its_letter(amount: float, shown: str) 
         (1e6, "1,000,000"),
     ],
 )
-def test_a_price_has_every_digit_and_no_fewer_than_others_of_its_size(
-    amount: float, shown: str
-) -> None:
+def test_a_price_has_every_digit_and_as_many_as_its_size_needs(amount: float, shown: str) -> None:
     assert price(amount) == shown
 
 

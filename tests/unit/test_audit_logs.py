@@ -46,9 +46,10 @@ Tamper = Callable[[StaticService], object]
 
 
 class Auditor:
-    """A user of the command, with files in a folder."""
+    """A user of the command, with files in a folder, and the service to audit."""
 
     def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.service = StaticService()
         self.folder = folder
         self._capsys = capsys
 
@@ -57,14 +58,20 @@ class Auditor:
         file.write_text(text, "utf-8")
         return str(file)
 
-    def run(self, service: StaticService, *options: str) -> tuple[int, str]:
+    def run(self, *options: str, service: StaticService | None = None) -> tuple[int, str]:
         """The exit code, and everything that is printed."""
+        service = service or self.service
         connect = partial(AsyncBarograph, transport=service.transport, sleep=service.wait)
         code = main([URL, *options], connect=connect)
         return code, "".join(self._capsys.readouterr())
 
-    def report(self, service: StaticService, *options: str) -> dict[str, Any]:
-        code, printed = self.run(service, "--json", *options)
+    def expect(self, code: int, said: str, *options: str) -> None:
+        """Audit the service, which ends with this exit code and prints these words."""
+        found, printed = self.run(*options)
+        assert (found, said in printed) == (code, True), printed
+
+    def report(self, *options: str) -> dict[str, Any]:
+        code, printed = self.run("--json", *options)
         assert code == 0, printed
         found: dict[str, Any] = json.loads(printed)
         return found
@@ -75,15 +82,8 @@ def auditor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Auditor:
     return Auditor(tmp_path, capsys)
 
 
-@pytest.fixture
-def service() -> StaticService:
-    return StaticService()
-
-
-def test_an_honest_service_passes_and_the_audit_says_whose_key_it_trusted(
-    service: StaticService, auditor: Auditor
-) -> None:
-    code, printed = auditor.run(service)
+def test_an_honest_service_passes_and_the_audit_says_whose_key_it_trusted(auditor: Auditor) -> None:
+    code, printed = auditor.run()
 
     assert code == 0
     log, verdict, key, witnesses, limits = printed.splitlines()
@@ -98,31 +98,29 @@ def test_an_honest_service_passes_and_the_audit_says_whose_key_it_trusted(
 
 
 def test_a_terminal_without_unicode_gets_the_result(
-    service: StaticService, auditor: Auditor, monkeypatch: pytest.MonkeyPatch
+    auditor: Auditor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     printed = BytesIO()
     monkeypatch.setattr("sys.stdout", TextIOWrapper(printed, "ascii", write_through=True))
 
-    assert auditor.run(service)[0] == 0
+    assert auditor.run()[0] == 0
     assert b"\\u2026, newest entry at " in printed.getvalue()
 
 
-def test_entries_that_wait_for_witnesses_are_read_but_not_yet_part_of_the_log(
-    service: StaticService, auditor: Auditor
-) -> None:
-    wait_for_witnesses(service)
-    kept = auditor.file("kept.json", service.checkpoint())
+def test_entries_that_wait_for_witnesses_are_not_yet_part_of_the_log(auditor: Auditor) -> None:
+    wait_for_witnesses(auditor.service)
+    kept = auditor.file("kept.json", auditor.service.checkpoint())
 
-    assert auditor.report(service)["log"]["size"] == 599
-    code, printed = auditor.run(service, "--kept", kept)
-    assert (code, "fewer than the 600 that you kept" in printed) == (2, True)
+    assert auditor.report()["log"]["size"] == 599
+    auditor.expect(2, "fewer than the 600 that you kept", "--kept", kept)
 
 
-def test_empty_log_passes(service: StaticService, auditor: Auditor) -> None:
+def test_empty_log_passes(auditor: Auditor) -> None:
+    service = auditor.service
     service.texts, service.log = [], StaticLog("events", [])
     service.versions.listed, service.withdrawals.listed = [], []
 
-    assert auditor.report(service)["log"]["size"] == 0
+    assert auditor.report()["log"]["size"] == 0
 
 
 def rewrite_entry_and_tiles(service: StaticService) -> None:
@@ -300,25 +298,22 @@ TAMPERED: dict[str, tuple[Tamper, str]] = {
 
 
 @pytest.mark.parametrize(("tamper", "said"), TAMPERED.values(), ids=TAMPERED)
-def test_a_tampered_service_is_a_contradiction_in_one_sentence(
-    service: StaticService, auditor: Auditor, tamper: Tamper, said: str
-) -> None:
-    tamper(service)
-    code, printed = auditor.run(service)
+def test_tampering_is_a_contradiction(auditor: Auditor, tamper: Tamper, said: str) -> None:
+    tamper(auditor.service)
+    code, printed = auditor.run()
 
     assert code == 1
     assert printed.startswith(f"contradiction: {said}")
 
 
-def test_both_checkpoints_of_an_equivocation_are_printed(
-    service: StaticService, auditor: Auditor
-) -> None:
+def test_both_checkpoints_of_an_equivocation_are_printed(auditor: Auditor) -> None:
+    service = auditor.service
     honest = service.log.note
     equivocate(service)
-    code, verdict = auditor.run(service, "--json")
+    code, verdict = auditor.run("--json")
     assert (code, json.loads(verdict)["verdict"]) == (1, "contradiction")
 
-    _, printed = auditor.run(service)
+    _, printed = auditor.run()
     assert honest in printed
     assert service.files["/history/events/checkpoint"].decode() in printed
 
@@ -335,13 +330,11 @@ def kept(auditor: Auditor) -> str:
     younger = StaticService()
     cut(younger, 500)
     file = str(auditor.folder / "kept.json")
-    assert auditor.run(younger, "--save", file)[0] == 0
+    assert auditor.run("--save", file, service=younger)[0] == 0
     return file
 
 
-def test_a_log_that_only_grew_agrees_with_every_form_of_a_kept_file(
-    service: StaticService, auditor: Auditor, kept: str
-) -> None:
+def test_a_log_that_only_grew_agrees_with_any_kept_file(auditor: Auditor, kept: str) -> None:
     younger = StaticService()
     cut(younger, 500)
     text = auditor.file("kept.txt", younger.log.note)
@@ -349,15 +342,15 @@ def test_a_log_that_only_grew_agrees_with_every_form_of_a_kept_file(
     copied = auditor.file("copied.json", younger.checkpoint())
 
     for file in (kept, text, edited, copied):
-        log = auditor.report(service, "--kept", file)["log"]
+        log = auditor.report("--kept", file)["log"]
         assert (log["kept_size"], log["key_from"]) == (500, "your kept file")
 
 
-def test_saving_replaces_what_was_kept(service: StaticService, auditor: Auditor, kept: str) -> None:
-    auditor.report(service, "--kept", kept, "--save", kept)
+def test_saving_replaces_what_was_kept(auditor: Auditor, kept: str) -> None:
+    auditor.report("--kept", kept, "--save", kept)
     saved = json.loads(Path(kept).read_text("utf-8"))
 
-    assert saved == service.log.published()
+    assert saved == auditor.service.log.published()
 
 
 def old_file(service: StaticService) -> str:
@@ -368,20 +361,17 @@ def old_file(service: StaticService) -> str:
     return json.dumps({"checkpoints": checkpoints, "event_log": service.log.published()})
 
 
-def test_kept_checkpoints_of_earlier_logs_are_recomputed_from_the_lists(
-    service: StaticService, auditor: Auditor
-) -> None:
+def test_kept_checkpoints_of_earlier_logs_are_recomputed_from_the_lists(auditor: Auditor) -> None:
+    service = auditor.service
     merge(service, root_of(service.versions.listed[:2]))
     kept = auditor.file("kept.json", old_file(service))
-    log = auditor.report(service, "--kept", kept)["log"]
+    log = auditor.report("--kept", kept)["log"]
     assert (log["kept_size"], log["kept_lists"]["rates-desk"]) == (600, 2)
 
     service.versions.listed[0] = EVIL
     kept = auditor.file("kept.json", old_file(service))
     service.versions.listed[0] = digests(1)[0]
-    code, printed = auditor.run(service, "--kept", kept)
-    assert code == 1
-    assert "/api/history/rates-desk: its first 2 entries give the root " in printed
+    auditor.expect(1, "/api/history/rates-desk: its first 2 entries give the root ", "--kept", kept)
 
 
 def shrink_below_an_invented_head(service: StaticService) -> None:
@@ -400,89 +390,73 @@ def fork_at_kept_size(service: StaticService) -> None:
     cut(service, 500)
 
 
+SHORTER = "the log has 400 entries, but the checkpoint"
+OTHER_KEY = "the service signs with barograph.example/history/events+"
 FORKED: dict[str, tuple[Tamper, str]] = {
-    "shorter": (
-        partial(cut, size=400),
-        "the log has 400 entries, but the checkpoint that you kept has 500",
-    ),
-    "shorter than an invented head": (
-        shrink_below_an_invented_head,
-        "the log has 400 entries, but the checkpoint",
-    ),
+    "shorter": (partial(cut, size=400), f"{SHORTER} that you kept has 500"),
+    "shorter than an invented head": (shrink_below_an_invented_head, SHORTER),
     "a fork": (fork, "the first 500 entries give the root "),
     "a fork at the kept size": (
         fork_at_kept_size,
         "two signed checkpoints of 500 entries have different",
     ),
-    "another key": (
-        lambda service: setattr(service.log, "key", private_key(9)),
-        "the service signs with barograph.example/history/events+",
-    ),
+    "another key": (lambda service: setattr(service.log, "key", private_key(9)), OTHER_KEY),
     "a key that named itself": (
         lambda service: service.rotate(private_key(9), signer=private_key(9)),
-        "the service signs with barograph.example/history/",
+        OTHER_KEY,
     ),
 }
 
 
 @pytest.mark.parametrize(("tamper", "said"), FORKED.values(), ids=FORKED)
 def test_a_service_that_does_not_continue_what_was_kept_is_found(
-    service: StaticService, auditor: Auditor, kept: str, tamper: Tamper, said: str
+    auditor: Auditor, kept: str, tamper: Tamper, said: str
 ) -> None:
-    tamper(service)
-    code, printed = auditor.run(service, "--kept", kept)
-
-    assert code == 1
-    assert said in printed
+    tamper(auditor.service)
+    auditor.expect(1, said, "--kept", kept)
 
 
-def test_a_key_that_the_kept_one_named_as_its_successor_is_trusted(
-    service: StaticService, auditor: Auditor, kept: str
-) -> None:
-    service.rotate(private_key(8))
-    service.rotate(private_key(9))
+def test_a_successor_that_the_kept_key_named_is_trusted(auditor: Auditor, kept: str) -> None:
+    auditor.service.rotate(private_key(8))
+    auditor.service.rotate(private_key(9))
 
-    assert auditor.run(service, "--kept", kept)[0] == 0
+    assert auditor.run("--kept", kept)[0] == 0
     text = auditor.file("kept.txt", StaticService().log.note)
-    assert auditor.run(service, "--kept", text)[0] == 0
+    assert auditor.run("--kept", text)[0] == 0
 
 
 @pytest.mark.parametrize(("folder", "code"), [("history-between", 0), ("history", 1)])
-def test_a_last_checkpoint_binds_only_the_log_that_it_names(
-    service: StaticService, auditor: Auditor, folder: str, code: int
-) -> None:
+def test_a_last_checkpoint_binds_only_its_log(auditor: Auditor, folder: str, code: int) -> None:
     old = StaticLog("events", [EVIL] * 5, folder="barograph.example/history-old/")
     named = verifier(private_key(8), f"barograph.example/{folder}/events")
     public = b64encode(old.key.public_key().public_bytes_raw()).decode()
     last = old.sign(old.signed, f"successor {named}\n")
-    service.previous_keys = [{"public_key": public, "checkpoints": [last]}]
-    service.log.key = private_key(8)
+    auditor.service.previous_keys = [{"public_key": public, "checkpoints": [last]}]
+    auditor.service.log.key = private_key(8)
 
-    assert auditor.run(service)[0] == code
+    assert auditor.run()[0] == code
 
 
-def test_a_cached_checkpoint_of_the_key_that_was_just_replaced_is_no_contradiction(
-    service: StaticService, auditor: Auditor
-) -> None:
+def test_a_cached_checkpoint_of_a_replaced_key_is_no_contradiction(auditor: Auditor) -> None:
+    service = auditor.service
     service.files["/history/events/checkpoint"] = service.log.note.encode()
     service.rotate(private_key(9))
-    code, printed = auditor.run(service)
-
-    assert (code, "run the audit again" in printed) == (2, True)
+    auditor.expect(2, "run the audit again")
 
 
 @pytest.mark.parametrize("option", ["--key", "--policy"])
-def test_a_named_key_decides(service: StaticService, auditor: Auditor, option: str) -> None:
+def test_a_named_key_decides(auditor: Auditor, option: str) -> None:
+    service = auditor.service
     pair = service.log.key, private_key(9)
     right, wrong = (verifier(each, service.log.origin) for each in pair)
     if option == "--policy":
         right = auditor.file("right", f"log {right}\nquorum none\n")
         wrong = auditor.file("wrong", f"log {wrong}\nquorum none\n")
-    log = auditor.report(service, option, right)["log"]
+    log = auditor.report(option, right)["log"]
     assert log["key_from"] == "you"
     public = service.log.key.public_key().public_bytes_raw()
     assert b64encode(b"\1" + public).decode() in log["key"]
-    assert auditor.run(service, option, wrong)[0] == 1
+    assert auditor.run(option, wrong)[0] == 1
 
 
 @pytest.mark.parametrize(
@@ -499,7 +473,7 @@ def test_a_named_key_decides(service: StaticService, auditor: Auditor, option: s
 def test_a_second_log_with_the_same_key_and_witnesses_is_another_log(
     auditor: Auditor, folder: str, trust: str | None, code: int, said: str
 ) -> None:
-    honest, service = StaticService(), StaticService()
+    honest, service = StaticService(), auditor.service
     service.texts[0] = event_text(1, START + 1)
     service.record(1, 2, 3)
     service.log.folder = folder
@@ -508,68 +482,52 @@ def test_a_second_log_with_the_same_key_and_witnesses_is_another_log(
     policy = auditor.file("policy", f"log {key}\n{POLICY}")
     kept = auditor.file("kept.txt", honest.log.note)
     trusted = {"--key": key, "--policy": policy, "--kept": kept}
-    found, printed = auditor.run(service, *([trust, trusted[trust]] if trust else []))
-
-    assert (found, said in printed) == (code, True), printed
+    auditor.expect(code, said, *([trust, trusted[trust]] if trust else []))
 
 
-def test_a_key_of_an_earlier_log_of_the_service_counts(
-    service: StaticService, auditor: Auditor
-) -> None:
-    assert auditor.run(service, "--key", verifier(service.log.key, f"{ORIGIN}rates-desk"))[0] == 0
+def test_a_key_of_an_earlier_log_of_the_service_counts(auditor: Auditor) -> None:
+    assert auditor.run("--key", verifier(auditor.service.log.key, f"{ORIGIN}rates-desk"))[0] == 0
 
 
 @pytest.mark.parametrize("path", ["/api/history/rates-desk", "/api/v1/events"])
-def test_a_repeated_member_is_not_read(service: StaticService, auditor: Auditor, path: str) -> None:
-    body = service.transport.handle_request(httpx2.Request("GET", f"{URL}{path}?after=0&limit=999"))
-    forged = body.text.replace('"sequence":', '"sequence":9,"sequence":').replace(
-        '"id":', '"id":9,"id":'
-    )
-    service.replies[path] = [httpx2.Response(200, text=forged)]
-    code, printed = auditor.run(service)
-
-    assert (code, "a member is repeated" in printed) == (2, True), printed
+def test_a_repeated_member_is_not_read(auditor: Auditor, path: str) -> None:
+    request = httpx2.Request("GET", f"{URL}{path}?after=0&limit=999")
+    forged = auditor.service.transport.handle_request(request).text
+    for name in ("sequence", "id"):
+        forged = forged.replace(f'"{name}":', f'"{name}":9,"{name}":')
+    auditor.service.replies[path] = [httpx2.Response(200, text=forged)]
+    auditor.expect(2, "a member is repeated")
 
 
-def test_a_kept_file_that_was_changed_is_no_contradiction(
-    service: StaticService, auditor: Auditor, kept: str
-) -> None:
+def test_a_kept_file_that_was_changed_is_no_contradiction(auditor: Auditor, kept: str) -> None:
     changed = Path(kept).read_text("utf-8").replace("\\n500\\n", "\\n501\\n")
-    text = service.log.note.replace("\n600\n", "\n599\n")
-    old = StaticLog("rates-desk", service.versions.listed[:2]).note.replace("\n2\n", "\n1\n")
+    text = auditor.service.log.note.replace("\n600\n", "\n599\n")
+    old = StaticLog("rates-desk", auditor.service.versions.listed[:2]).note
+    old = old.replace("\n2\n", "\n1\n")
 
     texts = {"changed.json": changed, "changed.txt": text, "old.txt": old}
     for file in (auditor.file(*each) for each in texts.items()):
-        code, printed = auditor.run(service, "--kept", file)
+        code, printed = auditor.run("--kept", file)
         assert (code, printed.startswith("not finished: ")) == (2, True)
 
 
 @pytest.mark.parametrize("cosigners", [3, 2])
-def test_cosignatures_that_meet_the_quorum_are_shown_with_their_times(
-    service: StaticService, auditor: Auditor, cosigners: int
-) -> None:
+def test_cosignatures_of_a_quorum_are_shown_with_times(auditor: Auditor, cosigners: int) -> None:
     policy = auditor.file("policy", POLICY)
-    service.log.witnesses = dict.fromkeys([*WITNESSES][:cosigners], 1_790_000_000)
-    code, printed = auditor.run(service, "--policy", policy)
-
-    assert code == 0
+    auditor.service.log.witnesses = dict.fromkeys([*WITNESSES][:cosigners], 1_790_000_000)
     shown = f"cosigned by {cosigners} of 3 (first.example/w2 2026-09-21T14:13:20Z, second.example"
-    assert shown in printed
+    auditor.expect(0, shown, "--policy", policy)
 
 
-def test_cosignatures_below_the_quorum_are_a_contradiction(
-    service: StaticService, auditor: Auditor
-) -> None:
-    service.log.witnesses = {"first.example/w2": 1_790_000_000, "stranger.example/w5": 0}
-    code, printed = auditor.run(service, "--policy", auditor.file("policy", POLICY))
-
-    assert code == 1
-    assert "1 of 3 witnesses cosigned the checkpoint of 600 entries" in printed
+def test_cosignatures_below_the_quorum_are_a_contradiction(auditor: Auditor) -> None:
+    auditor.service.log.witnesses = {"first.example/w2": 1_790_000_000, "stranger.example/w5": 0}
+    policy = auditor.file("policy", POLICY)
+    said = "1 of 3 witnesses cosigned the checkpoint of 600 entries"
+    auditor.expect(1, said, "--policy", policy)
 
 
-def test_a_cosignature_that_does_not_match_is_a_contradiction(
-    service: StaticService, auditor: Auditor
-) -> None:
+def test_a_cosignature_that_does_not_match_is_a_contradiction(auditor: Auditor) -> None:
+    service = auditor.service
     service.log.witnesses = dict.fromkeys(WITNESSES, 1_790_000_000)
     other = StaticService().log
     other.witnesses = dict.fromkeys(WITNESSES, 1_790_000_001)
@@ -577,33 +535,29 @@ def test_a_cosignature_that_does_not_match_is_a_contradiction(
     lines = service.log.note.splitlines(keepends=True)
     lines[5] = other.note.splitlines(keepends=True)[5]
     service.files["/history/events/checkpoint"] = "".join(lines).encode()
-    code, printed = auditor.run(service, "--policy", auditor.file("policy", POLICY))
-
-    assert code == 1
-    assert "the signature of first.example/w2+" in printed
-
-
-def test_an_entry_dated_before_witnesses_saw_the_log_without_it_was_back_dated(
-    service: StaticService, auditor: Auditor
-) -> None:
     policy = auditor.file("policy", POLICY)
-    younger, latest = StaticService(), service.versions.times[2]
+    auditor.expect(1, "the signature of first.example/w2+", "--policy", policy)
+
+
+def test_an_entry_dated_before_witnesses_saw_no_such_entry_is_back_dated(auditor: Auditor) -> None:
+    policy = auditor.file("policy", POLICY)
+    younger, latest = StaticService(), auditor.service.versions.times[2]
     cut(younger, 6)
     for delay, code in ((600, 0), (601, 1)):
-        for log in (younger.log, service.log):
+        for log in (younger.log, auditor.service.log):
             log.witnesses = dict.fromkeys(WITNESSES, latest + delay)
         file = auditor.file("kept.json", younger.checkpoint())
-        found, printed = auditor.run(service, "--kept", file, "--policy", policy)
+        found, printed = auditor.run("--kept", file, "--policy", policy)
         assert found == code, printed
     assert "event 7 records a version of rates-desk with the time" in printed
 
 
-def test_a_removed_text_is_counted_and_named(service: StaticService, auditor: Auditor) -> None:
-    service.texts[8] = event_text(9, notice="n", removed="a court order")
-    log = auditor.report(service)["log"]
+def test_a_removed_text_is_counted_and_named(auditor: Auditor) -> None:
+    auditor.service.texts[8] = event_text(9, notice="n", removed="a court order")
+    log = auditor.report()["log"]
 
     assert (log["texts"], log["removed"]) == (599, [9])
-    assert "texts: 599 match, 1 removed; removed: events 9; " in auditor.run(service)[1]
+    assert "texts: 599 match, 1 removed; removed: events 9; " in auditor.run()[1]
 
 
 OF_ANOTHER_KIND = StaticList("us-desk", digests(64)).event(8, 64)
@@ -618,95 +572,81 @@ SOON, LATE = (event_text(8, START + 120 + seconds) for seconds in (3600, 3601))
         (OF_ANOTHER_KIND, 1, ", of 2026-05-28T20:28:40+00:00, but events record later"),
     ],
 )
-def test_a_version_may_lack_its_event_only_while_it_is_new(
-    service: StaticService, auditor: Auditor, later: bytes, code: int, said: str
+def test_only_a_new_version_lacks_its_event(
+    auditor: Auditor, later: bytes, code: int, said: str
 ) -> None:
     """The event of the third version is shown as another one, whose text was removed."""
+    service = auditor.service
     service.texts[7] = later
     service.record(1, 2, 3)
     service.texts[6] = event_text(7, notice="n", removed="r")
 
-    found, printed = auditor.run(service)
-
-    assert found == code
-    assert f"no event records version 3 of rates-desk{said}" in printed
+    auditor.expect(code, f"no event records version 3 of rates-desk{said}")
 
 
 @pytest.mark.parametrize("is_empty", [True, False])
-def test_versions_without_any_event_are_not_called_fine(
-    service: StaticService, auditor: Auditor, is_empty: bool
-) -> None:
+def test_versions_without_any_event_are_not_called_fine(auditor: Auditor, is_empty: bool) -> None:
+    service = auditor.service
     service.texts = [event_text(n, START + 7200, notice="n", removed="r") for n in range(1, 601)]
     if is_empty:
         service.log, service.texts = StaticLog("events", []), []
 
-    assert auditor.run(service)[0] == 2
+    assert auditor.run()[0] == 2
 
 
-def test_what_was_not_compared_is_said(service: StaticService, auditor: Auditor) -> None:
-    kept = auditor.file("kept.txt", StaticLog("rates-desk", service.versions.listed).note)
+def test_what_was_not_compared_is_said(auditor: Auditor) -> None:
+    kept = auditor.file("kept.txt", StaticLog("rates-desk", auditor.service.versions.listed).note)
     policy = auditor.file("policy", "quorum none\n")
-    code, printed = auditor.run(service, "--kept", kept, "--policy", policy)
+    code, printed = auditor.run("--kept", kept, "--policy", policy)
 
     assert code == 0
-    size = len(service.versions.listed)
+    size = len(auditor.service.versions.listed)
     assert "; not in your kept file; earlier logs that you kept, unchanged " in printed
     assert f"up to their sizes: rates-desk {size}; " in printed
     assert "Cosignatures were not checked" in printed
 
 
+LOGIN_PAGE = httpx2.Response(200, html="<p>Please log in.</p>")
+
+
 @pytest.mark.parametrize(
     "path",
     [
-        "/api/history/checkpoint",
-        "/history/events/checkpoint",
-        "/history/events/tile/entries/001",
+        *("/api/history/checkpoint", "/api/history/rates-desk", "/api/v1/events"),
+        *("/history/events/checkpoint", "/history/events/tile/entries/001"),
         "/history/events/tile/0/001",
-        "/api/history/rates-desk",
-        "/api/v1/events",
     ],
 )
-@pytest.mark.parametrize(
-    "reply",
-    [
-        httpx2.Response(404),
-        httpx2.Response(500),
-        httpx2.Response(200, html="<p>Please log in.</p>"),
-    ],
-)
+@pytest.mark.parametrize("reply", [httpx2.Response(404), httpx2.Response(500), LOGIN_PAGE])
 def test_what_is_not_served_is_neither_tampering_nor_fine(
-    service: StaticService, auditor: Auditor, path: str, reply: httpx2.Response
+    auditor: Auditor, path: str, reply: httpx2.Response
 ) -> None:
-    service.replies[path] = [reply]
-    code, printed = auditor.run(service)
+    auditor.service.replies[path] = [reply]
+    code, printed = auditor.run()
 
     assert code == 2
     assert printed.startswith("not finished: ")
 
 
 @pytest.mark.parametrize("path", ["/api/history/rates-desk", "/api/v1/events"])
-def test_a_list_that_lacks_a_signed_entry_is_read_again_before_the_service_is_accused(
-    service: StaticService, auditor: Auditor, path: str
-) -> None:
+def test_a_list_that_lacks_a_signed_entry_is_read_again(auditor: Auditor, path: str) -> None:
+    service = auditor.service
     service.late[path] = 15  # as long as a cache may keep a page
 
-    assert auditor.run(service)[0] == 0
+    assert auditor.run()[0] == 0
     assert service.waited >= 15
     assert len(service.asked) == len(set(service.asked))  # no cache has an answer to these
 
 
-def test_the_audit_waits_when_the_service_asks_for_it(
-    service: StaticService, auditor: Auditor
-) -> None:
+def test_the_audit_waits_when_the_service_asks_for_it(auditor: Auditor) -> None:
     for status in (429, 503):
         later = httpx2.Response(status, headers={"Retry-After": "0"})
-        service.replies["/history/events/tile/0/001"] = [later]
-        assert auditor.run(service)[0] == 0
+        auditor.service.replies["/history/events/tile/0/001"] = [later]
+        assert auditor.run()[0] == 0
 
 
-def test_a_partial_tile_that_became_full_is_read_from_the_full_one(
-    service: StaticService, auditor: Auditor
-) -> None:
+def test_a_partial_tile_that_became_full_is_read_from_the_full_one(auditor: Auditor) -> None:
+    service = auditor.service
     longer = [*service.log.entries, *digests(200)]
     full = {**tiles(longer), **bundles(longer)}
     for kind in ("0", "entries"):
@@ -714,12 +654,9 @@ def test_a_partial_tile_that_became_full_is_read_from_the_full_one(
         service.files[path] = full[f"tile/{kind}/002"]
         service.replies[f"{path}.p/88"] = [httpx2.Response(404)]
 
-    assert auditor.run(service)[0] == 0
+    assert auditor.run()[0] == 0
 
 
-def test_a_policy_that_can_not_be_read_stops_the_audit(
-    service: StaticService, auditor: Auditor
-) -> None:
-    code, printed = auditor.run(service, "--policy", auditor.file("policy", "quorum nobody\n"))
-
-    assert (code, "line 1 of the policy: no earlier line" in printed) == (2, True)
+def test_a_policy_that_can_not_be_read_stops_the_audit(auditor: Auditor) -> None:
+    policy = auditor.file("policy", "quorum nobody\n")
+    auditor.expect(2, "line 1 of the policy: no earlier line", "--policy", policy)

@@ -89,9 +89,7 @@ def test_hundreds_of_badges_have_the_size_and_text_positions_of_shields() -> Non
 @pytest.mark.parametrize(
     ("text", "width"), [("", 0.0), (" ", 3.87), ("m", 10.7), ("%", 11.84), ("漢", 11.0)]
 )
-def test_a_width_is_that_of_verdana_and_one_em_for_what_is_not_known(
-    text: str, width: float
-) -> None:
+def test_a_width_is_that_of_verdana_and_one_em_if_it_is_unknown(text: str, width: float) -> None:
     assert text_width(text) == width
 
 

@@ -50,6 +50,8 @@ from support.evidence import (
 )
 from support.markets import BTC, ETH, MARKET, SOL, SOURCE, changed
 
+Rule = Callable[[MarketEvidence], Iterator[Draft]]
+
 BY_ID = {rule.id: rule for rule in (*MARKET_RULES, DAILY_WRAP)}
 CLAIMS = re.compile(
     r"\b(because|due to|caus\w+|led to|leads to|driv\w+|thanks to|therefore|hence|results? in"
@@ -101,9 +103,7 @@ def test_a_settlement_with_the_other_sign_is_a_flip(before: float, after: float,
 
 
 @pytest.mark.parametrize(("last", "flips"), [(-0.02, True), (0.02, False), (0.0, False)])
-def test_a_settlement_is_compared_with_the_last_one_that_had_a_sign(
-    last: float, flips: bool
-) -> None:
+def test_a_settlement_is_compared_with_the_last_that_had_a_sign(last: float, flips: bool) -> None:
     trailing = TrailingRecord()
     for number, rate in enumerate((-0.3, 0.01, 0.0, 0.0)):
         trailing.add_settlement(settled(rate, at=AT - (4 - number) * 8 * HOUR))
@@ -195,9 +195,7 @@ def positioned(share: float, hours: int = 400, base: str = "BTC", **fields: Any)
         (99.0, 40 * 24, "99.0 % of BTC accounts are long, the highest in 30 days"),
     ],
 )
-def test_positioning_says_how_many_days_it_was_compared_with(
-    share: float, hours: int, headline: str
-) -> None:
+def test_positioning_says_with_how_many_days(share: float, hours: int, headline: str) -> None:
     (draft,) = positioning_extreme(positioned(share, hours))
 
     assert draft.headline == headline
@@ -231,9 +229,7 @@ def test_volatility_at_the_high_of_its_past_is_told() -> None:
         (volatility_extreme, evidence(trailing=swinging(5), closed_hour=closed())),
     ],
 )
-def test_a_brief_that_compares_with_backfilled_hours_says_so(
-    rule: Callable[[MarketEvidence], Iterator[Draft]], seen: MarketEvidence
-) -> None:
+def test_a_brief_says_that_hours_were_backfilled(rule: Rule, seen: MarketEvidence) -> None:
     trailing = TrailingRecord()
     for hour in seen.trailing.hours("BTC"):
         trailing.add_hour("BTC", hour._replace(is_backfilled=True))
@@ -267,8 +263,7 @@ SAME_SHARES = add_hours(TrailingRecord(), FORTNIGHT, share=lambda _: 0.0)
 FLIP = flipping(0.01, 0.02)
 MOVE = moving(1_200, 100)
 
-SPOKEN: dict[Callable[[MarketEvidence], Iterator[Draft]], list[tuple[MarketEvidence, list[str]]]]
-SPOKEN = {
+SPOKEN: dict[Rule, list[tuple[MarketEvidence, list[str]]]] = {
     regime_change: [
         (changing("neutral", "neutral"), []),
         (changing("unknown", "neutral"), []),
@@ -342,9 +337,7 @@ SPOKEN = {
 
 
 @pytest.mark.parametrize("rule", SPOKEN, ids=lambda rule: rule.__name__)
-def test_a_rule_speaks_only_when_its_thresholds_are_met(
-    rule: Callable[[MarketEvidence], Iterator[Draft]],
-) -> None:
+def test_a_rule_speaks_only_when_its_thresholds_are_met(rule: Rule) -> None:
     for number, (seen, subjects) in enumerate(SPOKEN[rule]):
         assert spoken(rule(seen)) == subjects, f"case {number}"
 
@@ -472,9 +465,7 @@ def test_every_summary_and_all_inputs_name_source_and_time(month: list[Brief]) -
         assert canonical(inputs) == brief.inputs
 
 
-def test_addresses_are_unique_words_and_windows_end_by_the_time_of_the_brief(
-    month: list[Brief],
-) -> None:
+def test_addresses_are_unique_words_and_windows_end_before_the_brief(month: list[Brief]) -> None:
     slugs = [brief.slug for brief in month if brief.version == 1]
 
     assert len(set(slugs)) == len(slugs) < len(month)
@@ -483,9 +474,7 @@ def test_addresses_are_unique_words_and_windows_end_by_the_time_of_the_brief(
     assert all(each.window_start < each.window_end <= each.published_at for each in month)
 
 
-def test_no_rule_speaks_within_its_cooldown_and_no_reading_makes_a_crowd(
-    month: list[Brief],
-) -> None:
+def test_no_rule_speaks_in_its_cooldown_and_no_reading_makes_a_crowd(month: list[Brief]) -> None:
     last: dict[str, int] = {}
     for brief in month:
         before = last.get(brief.cooldown_key)

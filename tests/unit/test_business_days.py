@@ -21,9 +21,7 @@ days = st.dates(date(1990, 1, 1), date(2090, 12, 31))
 
 
 @pytest.mark.parametrize(("year", "closed"), [(2025, CLOSED_2025), (2026, CLOSED_2026)])
-def test_the_weekdays_without_publication_are_those_of_the_bond_market(
-    year: int, closed: str
-) -> None:
+def test_weekdays_without_publication_are_those_of_the_bond_market(year: int, closed: str) -> None:
     weekdays = (date(year, 1, 1) + timedelta(days=number) for number in range(365))
 
     found = [day for day in weekdays if day.weekday() < 5 and not is_business_day(day)]
@@ -55,9 +53,7 @@ def test_good_friday_follows_the_moon(good_friday: str) -> None:
         ("2023-04-07", True),  # Good Friday, but bonds traded until noon after the jobs report
     ],
 )
-def test_a_holiday_on_a_weekend_is_kept_on_the_nearest_weekday_of_its_year(
-    holiday: str, is_open: bool
-) -> None:
+def test_a_weekend_holiday_is_kept_on_the_nearest_weekday(holiday: str, is_open: bool) -> None:
     assert is_business_day(date.fromisoformat(holiday)) is is_open
 
 

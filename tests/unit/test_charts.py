@@ -135,9 +135,7 @@ def expect_sound(drawn: str) -> ET.Element:
 @given(st.lists(VALUES, max_size=60), st.sampled_from([(), REGIME_BANDS]))
 @example([None, 1.0, None, 2.0, None], ())
 @example([0.01], REGIME_BANDS)
-def test_any_values_give_a_sound_line_chart(
-    values: list[float | None], bands: Sequence[Band]
-) -> None:
+def test_any_values_give_a_sound_line(values: list[float | None], bands: Sequence[Band]) -> None:
     root = expect_sound(draw(values, bands=bands))
     known = [value for value in values if drawable(value) is not None]
     assert len(of_class(root, "line")) == (1 if known else 0)
@@ -163,9 +161,7 @@ def test_any_rate_gives_a_sound_gauge(rate_pct: float | None, label: Label) -> N
 @example([1.234e-6, 1.235e-6])
 @example([9_999.0, 10_001.0])
 @example([0.0])
-def test_a_scale_holds_its_values_between_few_round_marks_that_read_apart(
-    values: list[float],
-) -> None:
+def test_a_scale_holds_its_values_between_few_distinct_round_marks(values: list[float]) -> None:
     known = [value for value in map(drawable, values) if value is not None]
     scale = value_scale(known)
     room = (scale.high - scale.low) * 1e-5
@@ -234,9 +230,7 @@ def test_labels_of_a_chart_never_touch(values: list[float | None], minute: int, 
 
 
 @given(st.sampled_from(DAYS), st.integers(0, 60 * 24))
-def test_the_charts_of_a_page_have_the_same_plot_and_the_same_instants(
-    days: int, minute: int
-) -> None:
+def test_the_charts_of_a_page_have_one_plot_and_the_same_instants(days: int, minute: int) -> None:
     now = START + minute * MINUTE
     grid = on_grid({START: Point(START, 0.5)}, days, STEPS[days], now)
     lines = [
@@ -347,9 +341,7 @@ def test_values_from_the_exchanges_history_are_dashed_up_to_the_first_measured_o
         (range(2, 4), "2 of 6 values {}, for times when we did not measure."),
     ],
 )
-def test_a_caption_says_which_values_come_from_the_exchanges_history(
-    history: range, values: str | None
-) -> None:
+def test_a_caption_says_which_values_are_backfilled(history: range, values: str | None) -> None:
     shown = backfilled(history)
     kinds: dict[Measure, str] = {"price": "", "funding": " (the last settled rate)"}
     for measure, kind in kinds.items():
@@ -359,9 +351,7 @@ def test_a_caption_says_which_values_come_from_the_exchanges_history(
 
 
 @given(st.lists(st.tuples(st.floats(0, 320), st.floats(0, 174)) | st.none(), max_size=400))
-def test_a_trace_comes_by_every_point_without_drift(
-    points: list[tuple[float, float] | None],
-) -> None:
+def test_a_trace_meets_every_point_without_drift(points: list[tuple[float, float] | None]) -> None:
     wanted = [point for point in points if point is not None]
     drawn = trace(points)
     found = list(places(re.sub("h0", "", drawn)))
@@ -434,9 +424,7 @@ def test_a_chart_tells_how_many_decimals_its_values_have_and_whether_a_sign(
     ("measure", "value", "shown"),
     [("price", 0.0071, "0.0071000 USD"), ("open-interest", 1.5e9, "$1.50B")],
 )
-def test_the_script_abbreviates_amounts_and_no_prices_in_usd(
-    measure: Measure, value: float, shown: str
-) -> None:
+def test_the_script_abbreviates_amounts_only(measure: Measure, value: float, shown: str) -> None:
     line = series([value, value])._replace(measure=measure, venue="hyperliquid")
     drawn = parsed(measure_chart(line, "BTC", "").drawing).attrib
     given = json.dumps({name.removeprefix("data-"): text for name, text in drawn.items()})

@@ -258,9 +258,7 @@ ENTITLED = (
         *((call, status) for call in ENTITLED for status in (429, 503)),
     ],
 )
-def test_only_free_reads_are_sent_again_and_only_after_429_and_503(
-    call: Call[Any], status: int
-) -> None:
+def test_only_free_reads_are_sent_again_after_429_and_503(call: Call[Any], status: int) -> None:
     body = {"error": "code", "message": "later"}
     error, steps = converse(reader(), call, reply(status, body, retry_after="1"))
     assert isinstance(error, Refused)
@@ -312,9 +310,7 @@ def test_a_proxy_s_page_is_known_by_its_status(page: bytes) -> None:
         *((status, MARKET) for status in (204, 206, 301, 307)),
     ],
 )
-def test_what_is_not_the_answer_is_an_error_and_no_redirect_is_followed(
-    status: int, body: object
-) -> None:
+def test_what_is_no_answer_is_an_error_and_no_redirect_followed(status: int, body: object) -> None:
     found, steps = converse(reader(), calls.market(), reply(status, body, location="https://other"))
     assert isinstance(found, InvalidAnswer)
     assert len(steps) == 1

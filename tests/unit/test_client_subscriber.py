@@ -136,9 +136,7 @@ def follower(tmp_path: Path) -> Follower:
         {"history_digest": "A" * 64},
     ],
 )
-def test_what_is_not_on_record_is_skipped_and_no_digest_is_made_up(
-    follower: Follower, changes: dict[str, Any]
-) -> None:
+def test_what_is_not_on_record_is_skipped(follower: Follower, changes: dict[str, Any]) -> None:
     follower.look(entry(RATES, 1))
     skipped = follower.look(entry(RATES, 2, **changes))
     assert skipped == (Skipped(RATES, "rates-desk:leg", 2),)
@@ -181,9 +179,7 @@ def test_what_cannot_be_told_now_is_asked_again_later_with_the_same_reference(
 @pytest.mark.parametrize(
     ("status", "code"), [(400, "why"), (401, "why"), (402, "why"), (404, "not_found")]
 )
-def test_a_credential_that_is_refused_ends_it_for_good(
-    follower: Follower, status: int, code: str
-) -> None:
+def test_a_refused_credential_ends_it_for_good(follower: Follower, status: int, code: str) -> None:
     follower.service.feed_fails = refusal(status, code)
     assert follower.look() == (Stopped(status, code, "a sentence"),)
     for _ in range(2):
@@ -290,9 +286,7 @@ def subscribed(store: ReferenceFile) -> AsyncSubscriber:
     return AsyncSubscriber(AsyncBarograph(BASE, bearer="token", transport=service), store)
 
 
-async def test_while_the_file_is_read_and_written_in_other_threads_other_work_goes_on(
-    tmp_path: Path,
-) -> None:
+async def test_other_work_goes_on_while_threads_read_and_write_the_file(tmp_path: Path) -> None:
     store = SlowFile(tmp_path / "references.json")
     store.may_go_on.clear()
     looking = asyncio.create_task(subscribed(store).look())
@@ -306,9 +300,7 @@ async def test_while_the_file_is_read_and_written_in_other_threads_other_work_go
     assert shown(tmp_path) == [store.path]
 
 
-async def test_a_look_that_is_cut_off_while_it_writes_keeps_nothing_and_is_repeated(
-    tmp_path: Path,
-) -> None:
+async def test_a_look_cut_off_while_it_writes_keeps_nothing_and_is_repeated(tmp_path: Path) -> None:
     store = SlowFile(tmp_path / "references.json")
     store.may_go_on.clear()
     looking = asyncio.create_task(subscribed(store).look())

@@ -39,9 +39,7 @@ def test_retry_after_is_read_in_both_its_forms(field: str, seconds: float | None
         ("nonsense", None),
     ],
 )
-def test_the_spent_allowance_says_when_only_a_429_has_no_retry_after(
-    field: str, seconds: float | None
-) -> None:
+def test_a_429_without_retry_after_uses_the_allowance(field: str, seconds: float | None) -> None:
     fields = {"ratelimit": field}
     assert seconds_asked_for(429, fields, START) == seconds
     assert seconds_asked_for(503, fields, START) is None  # it says nothing about other failures

@@ -188,9 +188,9 @@ class Sleepers:
 
 
 class World:
-    """A clock, a database, an exchange and any number of collectors."""
+    """A clock, a database, an exchange, any number of collectors and what they log."""
 
-    def __init__(self, folder: Path, **settings: Any) -> None:
+    def __init__(self, folder: Path, logs: pytest.LogCaptureFixture, **settings: Any) -> None:
         self._times = {
             "lease_seconds": settings.pop("lease_seconds", 60),
             "share_seconds": settings.pop("share_seconds", 5),
@@ -201,6 +201,7 @@ class World:
         self.exchanges = [ScriptedExchange(self.clock, each) for each in self.settings.venue_names]
         self.exchange = self.exchanges[0]
         self.rival = collector_lease(self.database, self.clock, self._times["lease_seconds"])
+        self.logs = logs
         self._running: list[asyncio.Task[None]] = []
 
     async def start(self, mail: MailSender | None = None) -> tuple[Sleepers, "asyncio.Task[None]"]:
@@ -290,10 +291,13 @@ def runner() -> Iterator[asyncio.Runner]:
 
 @pytest.fixture
 def world(
-    tmp_path: Path, runner: asyncio.Runner, request: pytest.FixtureRequest
+    tmp_path: Path,
+    runner: asyncio.Runner,
+    caplog: pytest.LogCaptureFixture,
+    request: pytest.FixtureRequest,
 ) -> Iterator[World]:
     """A new world, with the settings that the test names."""
-    world = World(tmp_path, **getattr(request, "param", {}))
+    world = World(tmp_path, caplog, **getattr(request, "param", {}))
     runner.run(upgrade(world.database, packaged_migrations(), world.clock))
     yield world
     runner.run(world.stop())
@@ -320,9 +324,7 @@ async def test_the_majors_are_sampled_before_anything_is_published(world: World)
     "A contract has no long-account share, or one past its freshness limit",
     "`longAccountPct` is null. The other fields stay.",
 )
-async def test_market_is_published_without_long_account_shares(
-    world: World, error: UpstreamError
-) -> None:
+async def test_the_market_is_published_without_shares(world: World, error: UpstreamError) -> None:
     world.exchange.has_no_shares(error)
     sleepers, _ = await world.start()
     await world.pass_seconds(20, sleepers)
@@ -369,10 +371,8 @@ async def test_a_reading_that_does_not_move_on_or_has_too_many_new_contracts_is_
     assert await world.fetch("SELECT id FROM events WHERE type = 'contract.listed'") == []
 
 
-async def test_a_failing_exchange_is_published_as_health_until_it_answers_again(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO)
+async def test_a_failing_exchange_is_published_as_health_until_it_answers(world: World) -> None:
+    world.logs.set_level(logging.INFO)
     sleepers, _ = await world.start()
     world.exchange.fails_with(Unreachable("no answer"))
     before = await world.versions()
@@ -389,12 +389,10 @@ async def test_a_failing_exchange_is_published_as_health_until_it_answers_again(
     assert await world.published(EXCHANGE_HEALTH) == ExchangeHealth(world.clock())
     assert await world.published(PERPETUALS) == reading(world.clock())
     for event in ("exchange fails", "exchange answers again"):
-        assert caplog.messages.count(event) == 1
+        assert world.logs.messages.count(event) == 1
 
 
-async def test_a_collector_that_starts_while_the_exchange_fails_publishes_later(
-    world: World,
-) -> None:
+async def test_a_collector_that_starts_in_an_outage_publishes_later(world: World) -> None:
     world.exchange.fails_with(Throttled("slow down", 5.0))
     sleepers, _ = await world.start()
     assert sorted(await world.versions()) == ["exchange-health", "liquidations"]
@@ -410,9 +408,7 @@ async def test_a_collector_that_starts_while_the_exchange_fails_publishes_later(
     "The database rejects a write of the collector",
     "The collector keeps the data and stores it with the next reading.",
 )
-async def test_data_of_a_failed_write_is_stored_by_the_next_write(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_data_of_a_failed_write_is_stored_by_the_next_write(world: World) -> None:
     sleepers, _ = await world.start()
     world.exchange.hears(LIQUIDATION, LIQUIDATION)
     world.exchange.hears(LIQUIDATION)
@@ -426,7 +422,7 @@ async def test_data_of_a_failed_write_is_stored_by_the_next_write(
     stored = await world.fetch("SELECT at FROM liquidations ORDER BY at")
     assert stored == [(LIQUIDATION.at,), (LATER.at,)]
     assert await world.published(PERPETUALS) == reading(world.clock())
-    assert caplog.messages == ["reading not stored; its liquidations go with the next"] * 2
+    assert world.logs.messages == ["reading not stored; its liquidations go with the next"] * 2
 
 
 SLOW = {"poll_seconds": 59, "feed_max_age_seconds": 70, "lease_seconds": 300, "share_seconds": 1000}
@@ -438,9 +434,7 @@ SLOW = {"poll_seconds": 59, "feed_max_age_seconds": 70, "lease_seconds": 300, "s
     indirect=["world"],
     ids=["a renewal", "a clean-up"],
 )
-async def test_what_was_heard_is_not_lost_when_the_database_misses(
-    world: World, seconds: float
-) -> None:
+async def test_what_was_heard_survives_a_database_outage(world: World, seconds: float) -> None:
     sleepers, _ = await world.start()
     await world.pass_seconds(seconds - 1, sleepers)
     world.exchange.hears(LIQUIDATION)
@@ -505,9 +499,7 @@ async def test_who_stands_by_asks_the_exchange_nothing(world: World) -> None:
     assert await world.versions() == {}
 
 
-async def test_a_second_collector_takes_over_from_a_frozen_one_and_continues_its_record(
-    world: World,
-) -> None:
+async def test_a_second_collector_continues_the_record_of_a_frozen_one(world: World) -> None:
     first, _ = await world.start()
     world.exchange.hears(LIQUIDATION)
     await world.pass_seconds(POLL, first)
@@ -530,9 +522,7 @@ async def test_a_second_collector_takes_over_from_a_frozen_one_and_continues_its
     "The leading collector is stopped",
     "It releases the lease, and another collector leads as soon as it asks.",
 )
-async def test_a_second_collector_takes_over_at_once_when_the_first_is_stopped(
-    world: World,
-) -> None:
+async def test_a_second_collector_takes_over_when_the_first_is_stopped(world: World) -> None:
     _, running = await world.start()
     second, _ = await world.start()
     running.cancel()
@@ -543,21 +533,17 @@ async def test_a_second_collector_takes_over_at_once_when_the_first_is_stopped(
     assert (await world.versions())["perpetuals"] > before["perpetuals"]
 
 
-async def test_a_collector_can_be_stopped_while_the_database_is_away(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_collector_can_be_stopped_while_the_database_is_away(world: World) -> None:
     _, running = await world.start()
     world.database.pulled = True
     running.cancel()
     await asyncio.wait([running])
 
     assert running.cancelled()
-    assert caplog.records[-1].message == "lease not released; it will expire"
+    assert world.logs.records[-1].message == "lease not released; it will expire"
 
 
-async def test_a_collector_that_starts_without_a_database_leads_once_it_is_there(
-    world: World,
-) -> None:
+async def test_a_collector_started_without_a_database_leads_once_it_is_there(world: World) -> None:
     world.database.pulled = True
     sleepers, running = await world.start()
     await world.pass_seconds(60, sleepers)
@@ -614,9 +600,7 @@ async def test_listening_starts_anew_when_a_contract_is_added(world: World) -> N
     assert await world.fetch("SELECT at FROM liquidations") == [(LIQUIDATION.at,)]
 
 
-async def test_listening_starts_again_after_a_crash_which_is_logged(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_listening_starts_again_after_a_crash_which_is_logged(world: World) -> None:
     sleepers, _ = await world.start()
     await world.exchange.is_listened_to(1)
     crash = ZeroDivisionError("a mistake")
@@ -625,14 +609,12 @@ async def test_listening_starts_again_after_a_crash_which_is_logged(
     await world.pass_seconds(POLL, sleepers)
     await world.exchange.is_listened_to(2)
 
-    assert [record.exc_info[1] for record in caplog.records if record.exc_info] == [crash]
+    assert [record.exc_info[1] for record in world.logs.records if record.exc_info] == [crash]
     assert await world.published(PERPETUALS) == reading(START + POLL * 1_000)
 
 
 @settings(venues="bybit,binance")
-async def test_a_venue_that_fails_unexpectedly_stops_no_other(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_venue_that_fails_unexpectedly_stops_no_other(world: World) -> None:
     unstorable = Liquidation(START, "BTC\0USDT", "long", 1.0, 1.0)
     sleepers, running = await world.start()
     standby = world.exchanges[1]
@@ -643,7 +625,7 @@ async def test_a_venue_that_fails_unexpectedly_stops_no_other(
 
     assert await world.published(PERPETUALS) == reading(world.clock())
     assert not running.done()
-    assert {record.message for record in caplog.records if record.exc_info} == {
+    assert {record.message for record in world.logs.records if record.exc_info} == {
         "exchange fails",
         "venue failed",
     }
@@ -657,13 +639,13 @@ async def test_a_venue_that_fails_unexpectedly_stops_no_other(
     ],
 )
 async def test_a_lost_lease_or_database_is_no_failure_of_a_venue(
-    world: World, caplog: pytest.LogCaptureFixture, error: Exception, logged: str
+    world: World, error: Exception, logged: str
 ) -> None:
     sleepers, running = await world.start()
     world.exchange.fails_with(error)
     await world.pass_seconds(POLL, sleepers)
 
-    assert caplog.messages == [logged]
+    assert world.logs.messages == [logged]
     assert not running.done()
 
 
@@ -671,9 +653,7 @@ async def test_a_lost_lease_or_database_is_no_failure_of_a_venue(
     "Sending an e-mail fails unexpectedly",
     "The collector keeps collecting and retries the e-mail a minute later.",
 )
-async def test_unexpected_mail_failure_does_not_stop_collecting(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_unexpected_mail_failure_does_not_stop_collecting(world: World) -> None:
     server = ScriptedServer(ZeroDivisionError("a mistake"))
     sleepers, running = await world.start(server)
     await world.put_mail("first")
@@ -682,7 +662,7 @@ async def test_unexpected_mail_failure_does_not_stop_collecting(
     await world.pass_seconds(POLL, sleepers)
 
     assert server.taken == ["second"]
-    assert [record.message for record in caplog.records if record.exc_info] == [
+    assert [record.message for record in world.logs.records if record.exc_info] == [
         "mails cannot be sent"
     ]
     assert not running.done()
@@ -691,12 +671,10 @@ async def test_unexpected_mail_failure_does_not_stop_collecting(
     assert server.taken == ["second", "first"]
 
 
-async def test_a_lease_that_is_lost_while_mails_are_sent_ends_the_leading(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_lease_that_is_lost_while_mails_are_sent_ends_the_leading(world: World) -> None:
     sleepers, running = await world.start(ScriptedServer(LeaseLost("another one leads")))
     await world.put_mail("first")
     await world.pass_seconds(1, sleepers)
 
-    assert caplog.messages == ["collector lost the lease"]
+    assert world.logs.messages == ["collector lost the lease"]
     assert not running.done()

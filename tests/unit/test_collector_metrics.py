@@ -15,9 +15,7 @@ from support.databases import take_away, upgraded_database
 from support.payments import proof
 
 
-def test_gauges_show_mails_and_payments_and_without_the_database_only_leadership(
-    tmp_path: Path,
-) -> None:
+def test_gauges_show_mails_and_payments_but_offline_only_leadership(tmp_path: Path) -> None:
     clock, metrics = HandClock(), Metrics()
     database = upgraded_database(tmp_path / "barograph.sqlite3")
     now = clock()

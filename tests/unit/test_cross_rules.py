@@ -83,9 +83,7 @@ def three(**changed: VenueFacts) -> list[VenueFacts]:
         (disputing(BINANCE, "price"), "disputed", "disputed: price"),
     ],
 )
-def test_without_one_venue_there_is_no_sum_and_the_venue_is_named(
-    away: VenueFacts, state: str, reason: str
-) -> None:
+def test_a_venue_that_a_sum_lacks_is_named(away: VenueFacts, state: str, reason: str) -> None:
     found = btc(*three(binance=away))
 
     assert (found.open_interest_usd, found.open_interest_coins) == (None, None)
@@ -196,9 +194,7 @@ def test_a_disputed_open_interest_does_not_make_a_venue_the_deepest() -> None:
 
 
 @pytest.mark.parametrize("usual", [[BYBIT], [BYBIT, HYPERLIQUID]])
-def test_a_venue_whose_marks_mostly_differ_is_disputed_also_if_it_is_the_deepest(
-    usual: list[str],
-) -> None:
+def test_also_the_deepest_venue_is_disputed_if_its_marks_mostly_differ(usual: list[str]) -> None:
     names = [f"C{letter}" for letter in "ABCDEFGH"]
     right = [facts(venue, *(contract(venue, name) for name in names)) for venue in usual]
     interest = 100.0 if len(usual) == 1 else 9e3

@@ -67,9 +67,7 @@ def test_a_day_has_three_lines_and_five_numbers_with_their_changes() -> None:
     ("passed", "is_written"),
     [(0, False), (5 * MINUTE - 1, False), (5 * MINUTE, True), (20 * HOUR, True), (DAY, False)],
 )
-def test_it_is_written_from_five_past_midnight_until_the_day_after_ends(
-    passed: int, is_written: bool
-) -> None:
+def test_it_is_written_from_00_05_until_the_day_after_ends(passed: int, is_written: bool) -> None:
     assert bool(wraps(seen(MIDNIGHT + passed))) == is_written
 
 

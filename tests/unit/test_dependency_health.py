@@ -71,9 +71,7 @@ def test_a_failure_after_a_superseded_one_starts_at_its_own_time(asked: Asked) -
     assert asked.known().failing_since == START + (5 * 3_600 + 1) * 1_000
 
 
-def test_a_call_that_keeps_failing_counts_from_its_first_failure_though_another_succeeds(
-    asked: Asked,
-) -> None:
+def test_a_call_fails_since_its_first_failure_though_another_succeeds(asked: Asked) -> None:
     for _ in range(4):
         asked.users.failed()
         asked.clock.pass_seconds(30)

@@ -146,9 +146,7 @@ def test_an_error_is_disputed_at_its_venue_until_it_has_been_gone_for_five_minut
     "The measure is `disputed`: totals leave it out, and `/api/status` names it.",
 )
 @pytest.mark.parametrize("wrong", [BYBIT, BINANCE])
-def test_inverted_sides_of_liquidations_are_disputed_at_their_venue(
-    wrong: str, minutes: list[Seen]
-) -> None:
+def test_inverted_liquidations_are_disputed_at_their_venue(wrong: str, minutes: list[Seen]) -> None:
     tracker = DisputeTracker()
     before = [compared(tracker, seen) for seen in minutes[:15]]
     during = [compared(tracker, inverted(seen, wrong)) for seen in minutes[15:30]]
@@ -222,9 +220,7 @@ def test_open_interest_that_lags_in_a_slow_sweep_is_not_compared() -> None:
         ),
     ],
 )
-def test_what_is_no_error_of_a_venue_is_not_disputed(
-    change: Change, count: int, minutes: list[Seen]
-) -> None:
+def test_what_is_no_error_is_not_disputed(change: Change, count: int, minutes: list[Seen]) -> None:
     tracker = DisputeTracker()
     found = [compared(tracker, seen) for seen in minutes[:15]]
     found += [compared(tracker, distorted(seen, BINANCE, change)) for seen in minutes[15:][:count]]

@@ -1,12 +1,6 @@
 """What owners of tokens sign: a transfer as a wallet signs it."""
 
-from barograph_demo.servers.wallets import (
-    Authorization,
-    Domain,
-    recover,
-    sign,
-    transfer_digest,
-)
+from barograph_demo.servers.wallets import Authorization, Domain, recover, sign, transfer_digest
 
 USDC = Domain("USDC", "2", 84532, "0x036CbD53842c5426634e7929541eC2318f3dCF7e")
 TRANSFER = Authorization(

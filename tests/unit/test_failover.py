@@ -94,9 +94,7 @@ def test_a_venue_that_begins_to_fail_a_little_later_does_not_take_over(failover:
     assert failover.failed("bybit", Unreachable.kind, limit + SECOND) is None
 
 
-def test_after_an_outage_of_all_venues_the_first_to_come_back_waits_for_the_primary(
-    failover: Failover,
-) -> None:
+def test_the_first_venue_after_an_outage_of_all_waits_for_the_primary(failover: Failover) -> None:
     end = START + 10 * MINUTE
     for venue in ORDER:
         failover.failed(venue, Unreachable.kind, end - POLL)
@@ -214,9 +212,7 @@ def test_a_switch_that_was_not_stored_is_part_of_the_next_conclusion(judge: Judg
     assert (later.in_use, list(later.briefs), later.events) == (None, [], [])
 
 
-def test_a_venue_that_fails_before_its_takeover_was_stored_still_publishes_everything(
-    judge: Judge,
-) -> None:
+def test_a_venue_that_fails_before_its_takeover_is_stored_publishes_all(judge: Judge) -> None:
     refuse(judge)  # not written
     found = judge.conclude_failure(HYPERLIQUID, Unreachable("down"), START + POLL)
     names = {each.name for each in (PERPETUALS, LIQUIDATIONS, REGIME, DAY_AGO, LONG_ACCOUNTS)}

@@ -61,9 +61,7 @@ def test_both_databases_can_be_on_a_postgresql_server(scheme: str, more: str) ->
         ("history_url", "mysql://user:hunter2@db.example/x"),
     ],
 )
-def test_an_address_of_no_known_database_is_refused_without_its_password(
-    name: str, address: str
-) -> None:
+def test_unknown_database_is_refused_without_its_password(name: str, address: str) -> None:
     with pytest.raises(ConfigurationError, match=f"BAROGRAPH_{name.upper()}: ") as refused:
         read(**{name: address})
 
@@ -98,8 +96,6 @@ FOLDER = {"data": "/srv/baro"}
         (FOLDER, "sqlite:////srv/baro/x/../barograph.sqlite3"),
     ],
 )
-def test_the_record_is_never_in_the_service_s_own_database(
-    own: dict[str, str], address: str
-) -> None:
+def test_the_record_is_never_in_the_service_database(own: dict[str, str], address: str) -> None:
     with pytest.raises(ConfigurationError, match="must name a database of its own"):
         read(**own, history_url=address)

@@ -124,9 +124,7 @@ def test_figures_are_kept_with_each_revision_once(leader: HistoryLeader) -> None
     "The collector reads the others and retries. `/api/status` shows the kind of failure and "
     "its start.",
 )
-def test_a_source_that_fails_does_not_keep_the_others_from_being_read(
-    leader: HistoryLeader, failure: Exception
-) -> None:
+def test_a_source_that_fails_holds_up_no_other(leader: HistoryLeader, failure: Exception) -> None:
     failing, fine = Source("bad", failure), Source("sofr", [sofr(3.9)])
 
     leader.collect(failing, fine, rounds=3)
@@ -138,9 +136,7 @@ def test_a_source_that_fails_does_not_keep_the_others_from_being_read(
     assert leader.health("sofr").failure is None
 
 
-def test_a_source_that_recovers_is_well_again_and_remembers_its_newest_day(
-    leader: HistoryLeader,
-) -> None:
+def test_a_source_that_recovers_remembers_its_newest_day(leader: HistoryLeader) -> None:
     source = Source("sofr", [sofr(3.9)], Unreachable("away"), [])
     leader.collect(source, rounds=2)
     assert leader.health("sofr").newest_day == "2026-11-05"
@@ -160,9 +156,7 @@ def test_a_source_that_is_no_longer_configured_is_forgotten(leader: HistoryLeade
     assert leader.healths() == {}
 
 
-def test_figures_that_no_database_takes_keep_no_others_from_being_stored(
-    leader: HistoryLeader,
-) -> None:
+def test_figures_that_no_database_takes_hold_up_no_others(leader: HistoryLeader) -> None:
     odd = Figure("odd", "2026-11-05", object(), "files")  # type: ignore[arg-type]
     source, fine = Source("odd", [odd]), Source("sofr", [sofr(3.9)])
 
@@ -274,9 +268,7 @@ def test_stances_are_issued_again_and_again(leader: HistoryLeader) -> None:
     "failure", [DatabaseUnavailable("away"), RuntimeError("a defect")], ids=["away", "defect"]
 )
 @pytest.mark.parametrize("where", ["database", "history"])
-def test_a_failing_round_is_followed_by_the_next(
-    leader: HistoryLeader, failure: Exception, where: str
-) -> None:
+def test_a_failed_round_is_no_end(leader: HistoryLeader, failure: Exception, where: str) -> None:
     broken = FailingDatabase(leader.database if where == "database" else leader.history, failure)
     leader.issue(3, **{where: broken})
 

@@ -204,9 +204,7 @@ async def test_known_keys_are_verified_at_once_while_the_provider_hangs() -> Non
     assert kept.publisher.asked == 2
 
 
-def test_a_renewal_that_fails_as_nobody_foresaw_counts_as_a_failure(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_an_unexpected_error_of_a_renewal_is_a_failure(caplog: pytest.LogCaptureFixture) -> None:
     kept = Kept()
     kept.find()
     kept.publisher.error = RuntimeError("a mistake")
@@ -252,9 +250,7 @@ def test_what_is_no_key_set_counts_as_a_failure(body: bytes) -> None:
         {"kid": "k" * 201},
     ],
 )
-def test_a_key_that_is_not_for_us_is_left_out_and_the_others_are_used(
-    members: dict[str, Any],
-) -> None:
+def test_a_key_that_is_not_for_us_is_left_out_and_others_are_used(members: dict[str, Any]) -> None:
     odd = json.loads(key_set(NEW, **members))["keys"]
     good = json.loads(key_set(OLD))["keys"]
     read = read_key_set(json.dumps({"keys": odd + good}).encode())

@@ -18,6 +18,8 @@ from barograph.markets.liquidations import (
 from barograph.markets.records import Liquidation, Side
 from support.clock import START
 
+Spans = list[tuple[int, int]]
+
 BASES = {"BTCUSDT": "BTC", "ETHUSDT": "ETH", "1000PEPEUSDT": "1000PEPE"}
 
 
@@ -55,10 +57,7 @@ events = st.builds(
 )
 
 
-@pytest.mark.outcome(
-    "A liquidation batch arrives twice",
-    "Each liquidation counts once.",
-)
+@pytest.mark.outcome("A liquidation batch arrives twice", "Each liquidation counts once.")
 def test_a_liquidation_heard_twice_counts_once_whoever_sends_it() -> None:
     window = LiquidationWindow()
 
@@ -142,9 +141,7 @@ def test_minutes_are_forgotten_also_late_ones_and_behind_one_from_the_future() -
 
 
 @pytest.mark.parametrize("expired", [[], [event(START - DAY - 1)]], ids=["empty", "empty again"])
-def test_an_empty_window_is_zero_dollars_and_names_no_share_and_no_asset(
-    expired: list[Liquidation],
-) -> None:
+def test_an_empty_window_has_zero_dollars_no_share_and_no_asset(expired: list[Liquidation]) -> None:
     window = LiquidationWindow()
     window.add(expired)
 
@@ -188,9 +185,7 @@ def run_around(watched: set[int], start: int, end: int) -> tuple[int, int]:
 
 @given(spans, st.integers(0, 3_500))
 @settings(max_examples=60)
-def test_watched_spans_agree_with_a_model_that_marks_every_slot(
-    added: list[tuple[int, int]], as_of: int
-) -> None:
+def test_watched_spans_agree_with_a_model_that_marks_every_slot(added: Spans, as_of: int) -> None:
     log, watched = WatchedSpans(), set[int]()
     for start, end in added:
         watched.update(range(start, end))
@@ -203,9 +198,7 @@ def test_watched_spans_agree_with_a_model_that_marks_every_slot(
 
 @given(spans, st.randoms(use_true_random=False))
 @settings(max_examples=60)
-def test_spans_add_up_the_same_in_any_order_and_from_a_stored_list(
-    added: list[tuple[int, int]], chance: random.Random
-) -> None:
+def test_spans_add_up_in_any_order_and_from_a_list(added: Spans, chance: random.Random) -> None:
     one = WatchedSpans()
     for start, end in added:
         one.add(start, end)
@@ -226,9 +219,7 @@ def test_spans_add_up_the_same_in_any_order_and_from_a_stored_list(
         ([(START - 10, START - 10)], 0.0),
     ],
 )
-def test_coverage_is_the_watched_share_of_the_last_24_hours(
-    watched: list[tuple[int, int]], pct: float
-) -> None:
+def test_coverage_is_the_watched_share_of_a_day(watched: Spans, pct: float) -> None:
     assert WatchedSpans(watched).watched_pct(START) == pct
 
 
@@ -248,9 +239,7 @@ def test_a_span_is_summed_by_contract_and_side_with_its_first_instant_but_not_it
 
 @given(st.lists(events, max_size=40), st.integers(1, 23))
 @settings(max_examples=60)
-def test_the_hours_of_the_window_add_up_however_the_liquidations_came(
-    heard: list[Liquidation], hours: int
-) -> None:
+def test_the_hours_of_the_window_add_up(heard: list[Liquidation], hours: int) -> None:
     window = LiquidationWindow()
     for each in heard:
         window.add([each])
@@ -276,7 +265,5 @@ def test_the_hours_of_the_window_add_up_however_the_liquidations_came(
         ([(START - HOUR, START), (START + HOUR, START + 2 * HOUR)], 0.0),
     ],
 )
-def test_the_coverage_of_a_span_is_its_watched_share(
-    watched: list[tuple[int, int]], pct: float
-) -> None:
+def test_a_spans_coverage_is_its_watched_share(watched: Spans, pct: float) -> None:
     assert WatchedSpans(watched).pct_within(START, START + HOUR) == pct

@@ -137,9 +137,7 @@ def test_a_turn_is_cited_with_both_yields_source_day_and_when_it_was_read() -> N
         ),
     ],
 )
-def test_the_inputs_are_canonical_json_with_their_digest(
-    rule: str, seen: MacroEvidence, expected: str
-) -> None:
+def test_inputs_are_canonical_json(rule: str, seen: MacroEvidence, expected: str) -> None:
     brief = written(rule, seen)
 
     assert brief.inputs == expected == canonical(json.loads(brief.inputs))
@@ -148,9 +146,7 @@ def test_the_inputs_are_canonical_json_with_their_digest(
 
 
 @pytest.mark.parametrize("seen", [of_flows(*IN), of_slopes(-6.0)])
-def test_the_same_figures_are_told_once_however_long_they_stay_the_newest(
-    seen: MacroEvidence,
-) -> None:
+def test_figures_are_told_once_however_long_they_stay_the_newest(seen: MacroEvidence) -> None:
     writer = BriefWriter()
     told = []
     for hours in range(24 * 14):

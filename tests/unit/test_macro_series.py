@@ -81,9 +81,7 @@ START, SAME, MORE = (1000.0, 50.0, 10.0), (1000.0, 51.0, 10.0), (1010.0, 50.0, 1
     ],
     ids=["zero is known", "a day is missing", "a holiday is not missing", "a share split"],
 )
-def test_a_flow_needs_the_business_day_before(
-    days: Mapping[str, Day], flows: list[float | None]
-) -> None:
+def test_a_flow_needs_the_day_before_it(days: Mapping[str, Day], flows: list[float | None]) -> None:
     series = issuer_series(fund("ibit", days), "ibit").days
 
     assert [(day.day, day.net_flow_usd) for day in series] == [*zip(days, flows, strict=True)]

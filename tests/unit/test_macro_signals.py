@@ -23,9 +23,7 @@ MIDNIGHT = START // DAY * DAY
 @pytest.mark.parametrize(
     ("days_later", "expected"), [(-1, False), (0, True), (3, True), (5, True), (6, False)]
 )
-def test_figures_are_recent_for_two_business_days_over_weekends_and_holidays(
-    days_later: int, expected: bool
-) -> None:
+def test_figures_are_recent_for_two_business_days(days_later: int, expected: bool) -> None:
     # Friday: then a weekend, Monday, Tuesday, a holiday; Thursday is the third business day.
     assert is_recent(FRIDAY, day_of(MIDNIGHT + days_later * DAY)) == expected
     assert is_recent(FRIDAY, day_of(MIDNIGHT + days_later * DAY + DAY - 1)) == expected
@@ -44,9 +42,7 @@ def test_figures_are_recent_for_two_business_days_over_weekends_and_holidays(
         ([0.0] * 5, "mixed"),
     ],
 )
-def test_flow_has_a_side_at_half_a_percent_of_assets_on_four_of_five_days(
-    newest: list[float], label: str
-) -> None:
+def test_flow_has_a_side_at_half_a_percent_on_four_days(newest: list[float], label: str) -> None:
     assert btc_etf_flow(of_flows(*newest)).label == label
 
 
@@ -89,9 +85,7 @@ def without_a_day(seen: MacroEvidence) -> MacroEvidence:
         (without_a_day(of_flows(*[100.0] * 5)), False),
     ],
 )
-def test_flow_needs_twenty_days_all_five_flows_and_a_recent_day(
-    seen: MacroEvidence, is_known: bool
-) -> None:
+def test_flow_needs_twenty_days_five_flows_and_recency(seen: MacroEvidence, is_known: bool) -> None:
     assert (btc_etf_flow(seen) != NOT_KNOWN) == is_known
 
 
@@ -108,9 +102,7 @@ def test_flow_needs_twenty_days_all_five_flows_and_a_recent_day(
         (0.0, 0.05, "steepening"),
     ],
 )
-def test_rates_are_judged_by_twenty_days_of_yield_and_slope(
-    change: float, slope_change: float, label: str
-) -> None:
+def test_rates_are_judged_by_twenty_days(change: float, slope_change: float, label: str) -> None:
     us10y = [4.0] * 20 + [4.0 + change]
     us3m = [4.0] * 20 + [4.0 + change - slope_change]
 
@@ -140,9 +132,7 @@ MONTH = of_yields([4.0] * 30, [4.0] * 30)
         (MONTH._replace(us10y=MONTH.us10y[9:]), True),
     ],
 )
-def test_rates_need_twenty_one_recent_days_with_both_yields(
-    seen: MacroEvidence, is_known: bool
-) -> None:
+def test_rates_need_21_recent_days_with_both_yields(seen: MacroEvidence, is_known: bool) -> None:
     assert (us_rates(seen) != NOT_KNOWN) == is_known
 
 

@@ -128,9 +128,7 @@ def test_equal_numbers_go_by_their_symbols_in_either_order() -> None:
         ("<b>", []),
     ],
 )
-def test_a_search_looks_into_symbols_and_at_the_beginning_of_full_names(
-    text: str, found: list[str]
-) -> None:
+def test_a_search_looks_into_symbols_and_beginnings_of_names(text: str, found: list[str]) -> None:
     assert names(table_of(view_of()), q=text) == found
 
 
@@ -378,9 +376,7 @@ def test_a_share_past_its_bound_is_not_known() -> None:
     ("percent", "shown"),
     [(0.01, "+0.0100 %"), (0.012345, "+0.012345 %"), (-1.5, "-1.5000 %"), (0.0, "+0.0000 %")],
 )
-def test_funding_is_shown_with_every_digit_that_the_exchange_gave(
-    percent: float, shown: str
-) -> None:
+def test_funding_is_shown_with_every_digit_of_the_exchange(percent: float, shown: str) -> None:
     perpetual = changed(BTC, funding_rate_pct=percent)
     fact = market_facts(view_of((perpetual,)), page_of(perpetual, "BTC")).facts[1]
     assert fact.note.startswith(f"{shown} per 8 h")

@@ -440,7 +440,7 @@ READINGS_AROUND_A_SETTLEMENT: dict[str, list[tuple[int, int, int]]] = {
         *((1, 0, 0), (2, HOUR, 2)),
     ],
     "data that go back": [
-        *((-5_000, 0, 0), (1_000, 8 * HOUR, 2), (-1_000, 0, 0), (2_000, 8 * HOUR, 0)),
+        *((-5_000, 0, 0), (1_000, 8 * HOUR, 2), (-1_000, 0, 0), (2_000, 8 * HOUR, 0))
     ],
 }
 """When each reading is, which settlement it announces (since midnight), and how many it notes."""

@@ -182,9 +182,7 @@ def test_same_evidence_is_a_decision_revision(proposed: Proposal, label: str | N
         (of_flows(0.1, day="2026-11-04"), FLOWS, "new_period"),
     ],
 )
-def test_other_evidence_is_a_new_period_or_not(
-    before: Proposal, after: Proposal, change: str
-) -> None:
+def test_other_evidence_may_be_a_new_period(before: Proposal, after: Proposal, change: str) -> None:
     told = assess(before, after)
 
     assert (told.change, told.same_source_evidence) == (change, False)

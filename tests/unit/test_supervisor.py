@@ -54,8 +54,7 @@ async def supervising() -> AsyncIterator[Supervisor]:
 
 
 @pytest.mark.outcome(
-    "A process of the service dies",
-    "It is started again. The others keep answering.",
+    "A process of the service dies", "It is started again. The others keep answering."
 )
 async def test_a_child_that_dies_is_started_again(tmp_path: Path) -> None:
     async with supervising() as supervisor:

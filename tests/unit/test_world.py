@@ -173,12 +173,6 @@ def test_the_rate_is_the_textbook_formula(premium: float, interval: int, cap: fl
     assert funding_rate(premium, interval, cap) == pytest.approx(capped, abs=1e-15)
 
 
-@given(st.floats(-1.0, 1.0), hours)
-def test_near_the_interest_the_rate_is_pinned_exactly(share: float, interval: int) -> None:
-    premium = interest(interval) + share * DAMPER * 0.999
-    assert funding_rate(premium, interval, cap=0.02) == interest(interval)
-
-
 def test_the_pin_is_written_without_a_rounding_error() -> None:
     rows = [ticker(WORLD, contract("BTCUSDT"), EPOCH + hour * HOUR) for hour in range(24 * 20)]
     assert sum(row["fundingRate"] == "0.0001" for row in rows) > len(rows) / 2
@@ -207,14 +201,6 @@ def test_coins_move_together() -> None:
     assert abs(correlation(moves("BTCUSDT"), moves("EURUSDUSDT"))) < 0.4
 
 
-@given(st.integers(0, 40), st.sampled_from(["BTCUSDT", "TONUSDT", "POPCATUSDT"]))
-def test_a_settlement_equals_the_live_rate_at_its_end(count: int, symbol: str) -> None:
-    chosen = contract(symbol)
-    settled = WORLD.settlements(chosen, EPOCH, EPOCH + 20 * DAY)[count]
-    assert settled.time % (chosen.funding_hours * HOUR) == 0
-    assert WORLD.funding_rate(chosen, settled.time - 1) == pytest.approx(settled.rate, abs=1e-8)
-
-
 @given(st.integers(0, 5 * DAY))
 def test_long_accounts_are_counted_every_five_minutes(after: int) -> None:
     chosen, now = contract("XRPUSDT"), EPOCH + after
@@ -240,16 +226,6 @@ def test_a_falling_price_liquidates_longs_and_a_rising_one_shorts() -> None:
             sides[fell].append(event.side)
     assert sides[True].count("Buy") > 0.65 * len(sides[True])
     assert sides[False].count("Sell") > 0.65 * len(sides[False])
-
-
-def test_wire_messages_hold_every_liquidation_once() -> None:
-    start, end = EPOCH + DAY, EPOCH + DAY + 6 * HOUR
-    messages = [msgspec.json.decode(m) for m in liquidation_messages(WORLD, start, end)]
-    rows = [(r["T"], r["s"], r["S"], r["v"], r["p"]) for m in messages for r in m["data"]]
-    assert sorted(rows) == [tuple(event) for event in WORLD.liquidations(start, end)]
-    for message in messages:
-        assert {f"allLiquidation.{row['s']}" for row in message["data"]} == {message["topic"]}
-        assert all(0 < message["ts"] - row["T"] <= 500 for row in message["data"])
 
 
 def test_a_new_folder_gets_an_anchor_sixty_days_back_and_keeps_it(tmp_path: Path) -> None:
