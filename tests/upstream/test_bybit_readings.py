@@ -310,12 +310,6 @@ def test_a_reading_that_cannot_be_true_is_invalid_and_never_empty(
     assert isinstance(asyncio.run(failure(venue)), InvalidReply)
 
 
-def test_a_clock_that_is_ahead_does_not_make_a_reading_younger_than_now() -> None:
-    venue = Venue()
-    venue.ahead = 20_000
-    assert asyncio.run(venue.read()).as_of == START
-
-
 @pytest.mark.parametrize("ahead", [-2_000, 0, 20_000])
 async def test_the_same_reply_again_does_not_look_fresh(ahead: int) -> None:
     venue = Venue()
