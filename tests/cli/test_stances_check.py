@@ -121,9 +121,11 @@ def upgraded(folder: Path) -> Path:
     "The history file is empty or not a history",
     "Every `stances` command says so, exits with 3 and leaves the file unchanged.",
 )
-def test_file_that_is_not_a_history_is_refused_and_left_unchanged(
+def test_missing_file_or_one_that_is_not_a_history_is_refused_and_left_as_it_is(
     newcomer: Operator, arguments: tuple[str, ...], content: str
 ) -> None:
+    assert "no history" in str(newcomer.refused(*arguments))
+    assert not newcomer.data.exists()
     newcomer.data.mkdir()
     before = CONTENTS[content](newcomer)
     newcomer.history.write_bytes(before)

@@ -15,21 +15,6 @@ from support.operator import REVISE, WITHDRAW, Operator, on_database
 from support.stances import FUNDING, RATES, proposal
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [("list", RATES), ("show", RATES), REVISE, WITHDRAW, ("verify",)],
-    ids=lambda a: a[0],
-)
-def test_a_folder_without_a_record_is_refused_and_does_not_get_one(
-    newcomer: Operator, arguments: tuple[str, ...]
-) -> None:
-    refusal = newcomer.refused(*arguments)
-
-    assert isinstance(refusal, ConfigurationError)
-    assert "no history" in str(refusal)
-    assert not newcomer.data.exists()
-
-
 def test_a_wrong_kind_or_label_is_refused_with_the_list(operator: Operator) -> None:
     operator.record()
     for command, known in (
