@@ -1,10 +1,12 @@
-"""Operators, with a record and without."""
+"""Operators, with a record and without, and a database server."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from support.operator import Operator, make_databases
+from support.postgresql import PostgreSQL, running_postgresql
 
 
 @pytest.fixture
@@ -24,3 +26,9 @@ def newcomer(tmp_path: Path) -> Operator:
 def operator(newcomer: Operator) -> Operator:
     newcomer.make_record()
     return newcomer
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgreSQL]:
+    with running_postgresql() as server:
+        yield server

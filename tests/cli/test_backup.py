@@ -6,7 +6,6 @@ import resource
 import subprocess
 import sys
 from base64 import b64encode
-from collections.abc import Iterator
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -28,7 +27,7 @@ from support.events import add_events
 from support.events import change as new_event
 from support.filled import fill, postgresql_rows, source_rows, sqlite_rows
 from support.operator import Operator, sign
-from support.postgresql import PostgreSQL, running_postgresql
+from support.postgresql import PostgreSQL
 
 SECRETS = {"key-pepper": b"p" * 32, "history-key": bytes(32), "webhook-key": b"w" * 32}
 FILES = {"barograph.sqlite3", "history.sqlite3", MANIFEST}
@@ -337,13 +336,6 @@ def test_backed_up_history_holds_everything_that_was_published(
         collector.join()
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgreSQL]:
-    with running_postgresql() as started:
-        started.run("CREATE ROLE reader LOGIN")
-        yield started
-
-
 def urls(server: PostgreSQL) -> dict[str, str]:
     return {"BAROGRAPH_DATABASE_URL": server.create(), "BAROGRAPH_HISTORY_URL": server.create()}
 
@@ -356,6 +348,7 @@ def stored_rows(given: dict[str, str]) -> dict[str, list[Row]]:
 
 def as_reader(server: PostgreSQL, given: dict[str, str]) -> dict[str, str]:
     """The same databases for a role that may only read them."""
+    server.run("CREATE ROLE reader LOGIN")
     for url in given.values():
         grant = "GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader"
         server.run(grant, database=url.rpartition("/")[2])

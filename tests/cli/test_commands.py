@@ -152,14 +152,6 @@ def test_what_is_made_may_be_read_by_its_owner_only(tmp_path: Path) -> None:
     }
 
 
-def test_a_command_on_a_database_that_is_not_there_ends_with_3(tmp_path: Path) -> None:
-    ended = barograph("briefs", "list", "--data", str(tmp_path / "absent"))
-    assert ended.returncode == 3
-    assert ended.stdout == ""
-    assert ended.stderr.startswith(f"barograph: no database in {tmp_path / 'absent'}: ")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_database_server_that_does_not_answer_ends_with_1_and_points_to_doctor(
     tmp_path: Path,
 ) -> None:

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,7 +29,7 @@ from barograph_demo.files import load_or_create_anchor
 from support.databases import upgraded_database
 from support.filled import fill, postgresql_rows, source_rows
 from support.operator import Operator, sign
-from support.postgresql import PostgreSQL, running_postgresql
+from support.postgresql import PostgreSQL
 from support.stances import FUNDING, RATES, proposal
 
 
@@ -80,12 +79,6 @@ class Copy(NamedTuple):
             stderr=subprocess.STDOUT,
             text=True,
         )
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgreSQL]:
-    with running_postgresql() as started:
-        yield started
 
 
 @pytest.fixture

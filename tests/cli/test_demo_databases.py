@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -29,15 +29,9 @@ from barograph.settings import Settings
 from barograph.terms.sources import Kind
 from barograph_demo.databases import move_history_away, start_over, store_urls
 from barograph_demo.files import load_or_create_anchor
-from support.postgresql import PostgreSQL, running_postgresql
+from support.postgresql import PostgreSQL
 
 NOW = 1_790_000_000_000
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgreSQL]:
-    with running_postgresql() as found:
-        yield found
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """`barograph keys`: made, listed, revoked and forgotten."""
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,9 @@ from barograph.keys.api_keys import ApiKeys, load_pepper
 from barograph.keys.email_address import parse_address
 from barograph.keys.registration import Registrations
 from barograph.kit.clock import system_clock
-from barograph.kit.sqlite import SQLiteDatabase
+from barograph.kit.database import Database
 from barograph.settings import Settings
+from support.operator import on_database
 
 
 def run(folder: Path, *arguments: str, given: str | None = None) -> Result:
@@ -32,15 +32,10 @@ def create(folder: Path, email: str = "name@example.com") -> dict[str, Any]:
 
 def verify(folder: Path, key: str) -> str | None:
     settings = Settings(data=folder)
-
-    async def work() -> str | None:
-        database = SQLiteDatabase(settings.database_path)
-        try:
-            return await ApiKeys(database, load_pepper(settings), system_clock).verify(key)
-        finally:
-            await database.close()
-
-    return asyncio.run(work())
+    return on_database(
+        settings.database_path,
+        lambda database: ApiKeys(database, load_pepper(settings), system_clock).verify(key),
+    )
 
 
 def test_a_created_key_works_and_says_what_it_allows(folder: Path) -> None:
@@ -104,19 +99,14 @@ def test_a_key_that_does_not_work_cannot_be_revoked(folder: Path) -> None:
 def ask_for_a_link(folder: Path, *emails: str) -> None:
     settings = Settings(data=folder)
 
-    async def work() -> None:
-        database = SQLiteDatabase(settings.database_path)
+    async def request(database: Database) -> None:
         api_keys = ApiKeys(database, load_pepper(settings), system_clock)
-        registrations = Registrations(
-            database, api_keys, base_url="https://x.example", clock=system_clock
-        )
-        try:
-            for email in emails:
-                await registrations.request(parse_address(email), "203.0.113.7")
-        finally:
-            await database.close()
+        address = {"base_url": "https://x.example"}
+        registrations = Registrations(database, api_keys, **address, clock=system_clock)
+        for email in emails:
+            await registrations.request(parse_address(email), "203.0.113.7")
 
-    asyncio.run(work())
+    on_database(settings.database_path, request)
 
 
 def traces(folder: Path, name: str) -> list[str]:

@@ -1,6 +1,5 @@
 """`barograph payments`, as an operator uses it."""
 
-import asyncio
 import json
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -11,12 +10,11 @@ from click.testing import CliRunner, Result
 
 from barograph.cli import cli
 from barograph.kit.clock import system_clock
-from barograph.kit.migrations import packaged_migrations, upgrade
-from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import HOUR
 from barograph.payments.journal import Journal, WrongTransition
 from barograph.payments.records import Payment, TrailStep
 from support.clock import HandClock
+from support.operator import make_databases, on_database
 from support.payments import FEED, PAYER, proof
 
 T = TypeVar("T")
@@ -31,18 +29,12 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        make_databases(path)
         self.clock = HandClock(system_clock() - HOUR)
 
     def use(self, work: Callable[[Journal], Coroutine[Any, Any, T]]) -> T:
-        async def run() -> T:
-            database = SQLiteDatabase(self.path / "barograph.sqlite3")
-            await upgrade(database, packaged_migrations(), system_clock)
-            try:
-                return await work(Journal(database, self.clock))
-            finally:
-                await database.close()
-
-        return asyncio.run(run())
+        file = self.path / "barograph.sqlite3"
+        return on_database(file, lambda database: work(Journal(database, self.clock)))
 
     def pay(self, state: str, door: str = "/api/x402/rates-desk", number: int = 1) -> str:
         """A payment of Feed that came as far as a state; its id."""
@@ -151,8 +143,10 @@ def test_payment_resolved_by_the_operator_is_granted(folder: Folder, state: str)
 
 
 def test_a_stance_that_an_operator_settles_grants_nothing(folder: Folder) -> None:
+    folder.clock.now += HOUR  # while the proof can still move the money
     paid = folder.pay("unknown")
-    run(folder.path, "settle", paid, "--transaction", TRANSACTION, *WHY, "--yes")
+    answer = run(folder.path, "settle", paid, "--transaction", TRANSACTION, *WHY, "--yes")
+    assert answer.exit_code == 0, answer.output
     assert folder.get(paid).state == "settled"
     assert folder.feed() == []
 
@@ -166,44 +160,31 @@ def test_an_operator_fails_what_never_came(folder: Folder, state: str) -> None:
     assert folder.last_step(paid).detail == "by a colleague: expired"
 
 
-SETTLE = ("settle", "--transaction", TRANSACTION)
+SETTLE, FAIL = ("settle", "--transaction", TRANSACTION), ("fail",)
 
 
-@pytest.mark.parametrize("command", [SETTLE, ("fail",)])
-@pytest.mark.parametrize("state", ["claimed", "failed"])
-def test_only_what_was_asked_to_move_and_has_no_end_is_decided_by_hand(
-    folder: Folder, command: tuple[str, ...], state: str
+@pytest.mark.parametrize(
+    ("state", "age", "commands", "said"),
+    [
+        ("claimed", HOUR, (SETTLE, FAIL), ""),
+        ("failed", HOUR, (SETTLE, FAIL), ""),
+        ("settling", 0, (SETTLE, FAIL), "try again after"),
+        ("unknown", 0, (FAIL,), "can still move the money"),
+    ],
+)
+def test_payment_that_has_an_end_or_may_get_one_is_not_decided_by_hand(
+    folder: Folder, state: str, age: int, commands: tuple[tuple[str, ...], ...], said: str
 ) -> None:
+    folder.clock.now += HOUR - age
     paid = folder.pay(state)
-    answer = run(folder.path, command[0], paid, *command[1:], *WHY, "--yes")
-    assert isinstance(answer.exception, WrongTransition)
-    assert folder.get(paid).state == state
+    for command in commands:
+        answer = run(folder.path, command[0], paid, *command[1:], *WHY, "--yes")
+        assert isinstance(answer.exception, WrongTransition)
+        assert said in str(answer.exception)
+        assert folder.get(paid).state == state
 
 
-@pytest.mark.parametrize("command", [SETTLE, ("fail",)])
-def test_what_is_being_settled_right_now_is_left_alone(
-    folder: Folder, command: tuple[str, ...]
-) -> None:
-    folder.clock.now += HOUR
-    paid = folder.pay("settling")
-    answer = run(folder.path, command[0], paid, *command[1:], *WHY, "--yes")
-    assert isinstance(answer.exception, WrongTransition)
-    assert "try again after" in str(answer.exception)
-    assert folder.get(paid).state == "settling"
-
-
-def test_what_can_still_be_paid_is_not_failed(folder: Folder) -> None:
-    folder.clock.now += HOUR
-    paid = folder.pay("unknown")
-    refused = run(folder.path, "fail", paid, *WHY, "--yes")
-    assert isinstance(refused.exception, WrongTransition)
-    assert "can still move the money" in str(refused.exception)
-    assert folder.get(paid).state == "unknown"
-    answer = run(folder.path, "settle", paid, "--transaction", TRANSACTION, *WHY, "--yes")
-    assert answer.exit_code == 0, answer.output
-
-
-@pytest.mark.parametrize("command", [SETTLE, ("fail",)])
+@pytest.mark.parametrize("command", [SETTLE, FAIL])
 def test_without_yes_nothing_is_decided_unasked(folder: Folder, command: tuple[str, ...]) -> None:
     paid = folder.pay("unknown")
     answer = run(folder.path, command[0], paid, *command[1:], *WHY)

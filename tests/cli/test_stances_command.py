@@ -15,21 +15,6 @@ from support.operator import REVISE, WITHDRAW, Operator, on_database
 from support.stances import FUNDING, RATES, proposal
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [("list", RATES), ("show", RATES), REVISE, WITHDRAW, ("verify",)],
-    ids=lambda a: a[0],
-)
-def test_a_folder_without_a_record_is_refused_and_does_not_get_one(
-    newcomer: Operator, arguments: tuple[str, ...]
-) -> None:
-    refusal = newcomer.refused(*arguments)
-
-    assert isinstance(refusal, ConfigurationError)
-    assert "no history" in str(refusal)
-    assert not newcomer.data.exists()
-
-
 def test_a_wrong_kind_or_label_is_refused_with_the_list(operator: Operator) -> None:
     operator.record()
     for command, known in (
@@ -77,42 +62,30 @@ def test_the_same_decision_again_is_recorded_once_and_says_so(operator: Operator
 
 
 UNWRITABLE = ["", "  ", "two\nlines", "a \x1b[2J screen", "half \udcff a letter"]
+RULES = ["rule", "Rule", " RULE ", "\uff52\uff55\uff4c\uff45"]
+ONE_LINE = "must be one line of 1 to {} printable characters"
 
 
 @pytest.mark.parametrize(
-    ("option", "text"),
+    ("option", "text", "said"),
     [
-        *(("--why", text) for text in (*UNWRITABLE, "x" * 501)),
-        *(("--by", text) for text in (*UNWRITABLE, "x" * 101)),
+        *(("--why", text, ONE_LINE.format(500)) for text in (*UNWRITABLE, "x" * 501)),
+        *(("--by", text, ONE_LINE.format(100)) for text in (*UNWRITABLE, "x" * 101)),
+        *(("--by", text, "only rules sign as") for text in RULES),
     ],
 )
 @pytest.mark.parametrize(
     "verb", [("revise", FUNDING, "--decision", "neutral"), ("withdraw", FUNDING, "--yes")]
 )
-def test_a_reason_or_a_name_that_is_not_one_line_is_a_usage_error(
-    operator: Operator, verb: tuple[str, ...], option: str, text: str
+def test_a_reason_or_a_name_that_is_not_one_line_or_a_rules_is_a_usage_error(
+    operator: Operator, verb: tuple[str, ...], option: str, text: str, said: str
 ) -> None:
     operator.record()
     given = {"--why": "x", "--by": "night desk", option: text}
     result = operator.run(*verb, *(part for pair in given.items() for part in pair))
-    longest = 500 if option == "--why" else 100
 
     assert result.exit_code == 2
-    assert f"must be one line of 1 to {longest} printable characters" in result.stderr
-    assert len(operator.read_json("list", FUNDING)) == 1
-    assert operator.events() == []
-
-
-@pytest.mark.parametrize("name", ["rule", "Rule", " RULE ", "\uff52\uff55\uff4c\uff45"])
-@pytest.mark.parametrize("verb", [REVISE, WITHDRAW], ids=lambda verb: verb[0])
-def test_operator_cannot_sign_as_a_rule(
-    operator: Operator, verb: tuple[str, ...], name: str
-) -> None:
-    operator.record()
-    result = operator.run(*verb, "--by", name)
-
-    assert result.exit_code == 2
-    assert "only rules sign as" in result.stderr
+    assert said in result.stderr
     assert len(operator.read_json("list", FUNDING)) == 1
     assert operator.events() == []
 

@@ -161,25 +161,6 @@ def test_a_service_that_cannot_tell_now_is_no_refusal(
     assert watcher.run().exit_code == 0
 
 
-@pytest.mark.parametrize(("token", "code"), [("wrong", 5), (FEED_TOKEN, 4), ("", 3)])
-def test_a_script_can_tell_what_to_do_by_the_exit_code(
-    watcher: Watcher, token: str, code: int
-) -> None:
-    watcher.token.write_text(token)
-    if code == 4:
-        watcher.arguments[3] = f"http://127.0.0.1:{unused_port()}"
-    done = subprocess.run(
-        [sys.executable, "-m", "barograph", *watcher.arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == code
-    assert len(done.stderr.splitlines()) == 1
-    assert done.stderr.startswith("barograph: ")
-
-
 def test_a_token_that_is_being_replaced_is_read_again_later(watcher: Watcher) -> None:
     read = token_reader(watcher.token)
     assert read() == FEED_TOKEN

@@ -27,6 +27,7 @@ from barograph.webhooks.signing import Message, new_secret, signed_fields
 from barograph.webhooks.store import add_webhook
 from barograph_demo.files import load_or_create_anchor
 from support.clock import START
+from support.operator import on_database
 
 T = TypeVar("T")
 
@@ -41,14 +42,7 @@ def listed(folder: Path) -> list[dict[str, Any]]:
 
 
 def write(folder: Path, work: Work[T]) -> T:
-    async def on_database() -> T:
-        database = SQLiteDatabase(folder / "barograph.sqlite3")
-        try:
-            return await database.write(work)
-        finally:
-            await database.close()
-
-    return asyncio.run(on_database())
+    return on_database(folder / "barograph.sqlite3", lambda database: database.write(work))
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Identity providers in tests."""
 
+import asyncio
 from ipaddress import ip_address
 from typing import Any
 
@@ -31,6 +32,18 @@ async def outcome(provider: IdentityProvider, text: str) -> str:
         return "refused"
     except IdentityUnavailable:
         return "unavailable"
+
+
+def judge(provider: IdentityProvider, text: str) -> str:
+    """The outcome of a token at a provider that is asked nothing else."""
+
+    async def work() -> str:
+        try:
+            return await outcome(provider, text)
+        finally:
+            await provider.close()
+
+    return asyncio.run(work())
 
 
 async def resolve_example(host: str) -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx2
+from msgspec import Struct, convert
 
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".venv-payer/bin/python"
@@ -18,7 +19,7 @@ AUTHORIZATION_STATE = "e94a0102"
 """The selectors of the token's calls."""
 
 
-class Wallet(NamedTuple):
+class Wallet(Struct):
     """A payer."""
 
     address: str
@@ -73,18 +74,16 @@ class Program:
         self._popen.communicate()
 
 
-class Chain:
+class Chain(Struct):
     """A chain with a token, wallets, and the x402 package's facilitator."""
 
-    def __init__(self, program: Program) -> None:
-        found = program.hear()
-        self.url: str = found["url"]
-        self.network: str = found["network"]
-        self.asset: str = found["asset"]
-        self.name: str = found["name"]
-        self.version: str = found["version"]
-        self.pay_to: str = found["pay_to"]
-        self.wallets = {name: Wallet(**wallet) for name, wallet in found["wallets"].items()}
+    url: str
+    network: str
+    asset: str
+    name: str
+    version: str
+    pay_to: str
+    wallets: dict[str, Wallet]
 
     @property
     def rpc_url(self) -> str:
@@ -150,6 +149,6 @@ def chain_and_payer(folder: Path, wallets: Sequence[str]) -> Iterator[tuple[Chai
     chain = Program("payer.chain", wallets, folder / "chain.log")
     try:
         with stock_payer(folder) as payer:
-            yield Chain(chain), payer
+            yield convert(chain.hear(), Chain), payer
     finally:
         chain.end()

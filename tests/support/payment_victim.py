@@ -3,28 +3,28 @@
 import asyncio
 import os
 import signal
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from barograph.entitlements.purchases import FeedGrants
 from barograph.entitlements.store import Entitlements
 from barograph.kit.clock import Clock
-from barograph.kit.database import Database, Transaction
+from barograph.kit.database import Database
 from barograph.payments.checkout import Cashier
-from barograph.payments.journal import PLAIN_ORDER, Journal
+from barograph.payments.journal import Journal
 from barograph.payments.records import (
     ChainFinding,
     InvalidProof,
     NotSettled,
-    Order,
     Payment,
-    PaymentKey,
     Proof,
     Settled,
 )
 from support.clock import HandClock
 from support.payments import FEED, proof, show
 
+T = TypeVar("T")
 PATH = "/api/x402/feed"
 PERIOD_DAYS = 30
 KEY = "0123456789abcdef"
@@ -94,50 +94,35 @@ class Death:
         if point == self.point:
             os.kill(os.getpid(), signal.SIGKILL)
 
+    def after(
+        self, step: Callable[..., Coroutine[Any, Any, T]], point: str
+    ) -> Callable[..., Coroutine[Any, Any, T]]:
+        """The same step, with this point at its end."""
 
-class MortalJournal(Journal):
-    """Dies right after a step is committed."""
+        async def mortal(*given: Any, **how: Any) -> T:
+            result = await step(*given, **how)
+            self.at(point)
+            return result
 
-    def __init__(self, database: Database, clock: Clock, death: Death) -> None:
-        super().__init__(database, clock)
-        self._death = death
+        return mortal
 
-    async def find(self, key: PaymentKey) -> Payment | None:
-        found = await super().find(key)
-        self._death.at("looked up")
-        return found
 
-    async def claim(self, proof: Proof, path: str, order: Order = PLAIN_ORDER) -> Payment:
-        claimed = await super().claim(proof, path, order)
-        self._death.at("claimed")
-        return claimed
-
-    async def mark_settling(self, payment_id: str, **how: Any) -> Payment:
-        payment = await super().mark_settling(payment_id, **how)
-        self._death.at("settling")
-        return payment
-
-    async def mark_settled(self, *given: Any, **how: Any) -> Payment:
-        payment = await super().mark_settled(*given, **how)
-        self._death.at("settled")
-        return payment
-
-    async def mark_delivered(self, payment_id: str) -> Payment:
-        payment = await super().mark_delivered(payment_id)
-        self._death.at("delivered")
-        return payment
+COMMITTED = {
+    "find": "looked up",
+    "claim": "claimed",
+    "mark_settling": "settling",
+    "mark_settled": "settled",
+    "mark_delivered": "delivered",
+}
+"""The point right after each step of the journal."""
 
 
 class MortalLedger(Ledger):
-    """Dies before or after its answers."""
+    """Dies before or after it settles."""
 
     def __init__(self, path: Path, clock: Clock, death: Death) -> None:
         super().__init__(path, clock)
         self._death = death
-
-    async def verify(self, proof: Proof) -> None:
-        await super().verify(proof)
-        self._death.at("verified")
 
     async def settle(self, proof: Proof) -> Settled | NotSettled:
         self._death.at("asked")
@@ -151,9 +136,10 @@ class MortalLedger(Ledger):
 def take_and_die(database: Database, charges: Path, point: str) -> None:
     """Take a payment and die at that point."""
     clock, death = HandClock(), Death(point)
-    cashier = Cashier(
-        MortalJournal(database, clock, death), MortalLedger(charges, clock, death), clock
-    )
+    journal, ledger = Journal(database, clock), MortalLedger(charges, clock, death)
+    for step, reached in COMMITTED.items():
+        setattr(journal, step, death.after(getattr(journal, step), reached))
+    ledger.verify = death.after(ledger.verify, "verified")  # type: ignore[method-assign]
     grants = FeedGrants(Entitlements(database, clock), clock, PERIOD_DAYS)
 
     async def limit() -> None:
@@ -164,11 +150,7 @@ def take_and_die(database: Database, charges: Path, point: str) -> None:
         death.at("produced")
         return b"{}"
 
-    async def mortal_grant(tx: Transaction, payment: Payment) -> str | None:
-        granted = await grants.grant(tx, payment)
-        death.at("granted")
-        return granted
-
+    grant = death.after(grants.grant, "granted")
     death.at("before")
-    of = proof_of(point)
-    asyncio.run(show(cashier, of, PATH, produce, mortal_grant, before_verify=limit, key=KEY))
+    of, cashier = proof_of(point), Cashier(journal, ledger, clock)
+    asyncio.run(show(cashier, of, PATH, produce, grant, before_verify=limit, key=KEY))

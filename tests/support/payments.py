@@ -6,6 +6,8 @@ from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from barograph.payments.checkout import Cashier, Delivery, IsDisconnected, never_disconnected
 from barograph.payments.journal import Grant, Journal, is_by_payer
 from barograph.payments.proof import wire_payload
@@ -34,15 +36,7 @@ STANCE = Requirements(
     name="USDC",
     version="2",
 )
-FEED = Requirements(
-    network=STANCE.network,
-    asset=STANCE.asset,
-    pay_to=STANCE.pay_to,
-    amount=25_000_000,
-    max_timeout_seconds=60,
-    name=STANCE.name,
-    version=STANCE.version,
-)
+FEED = replace(STANCE, amount=25_000_000)
 PAYER = "0x" + "c4" * 20
 SIGNATURE = "0x" + "1f" * 32 + "2e" * 32 + "1b"
 NOW_SECONDS = START // 1000

@@ -1,35 +1,32 @@
 """Servers in a thread of their own, for clients that block."""
 
 import asyncio
-import threading
-from concurrent.futures import Future
-from contextlib import AbstractAsyncContextManager
-from typing import Generic, TypeVar
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, contextmanager
+from typing import TypeVar
 
 T = TypeVar("T")
 PATIENCE = 30.0
 
 
-class InThread(Generic[T]):
-    """Runs an async context manager in a thread; `value` is what it yields."""
+@contextmanager
+def in_thread(context: AbstractAsyncContextManager[T]) -> Iterator[T]:
+    """Run an async context manager in a thread."""
+    entered: Future[T] = Future()
+    loop, stop = asyncio.new_event_loop(), asyncio.Event()
 
-    def __init__(self, context: AbstractAsyncContextManager[T]) -> None:
-        self._entered: Future[T] = Future()
-        self._loop = asyncio.new_event_loop()
-        self._stop = asyncio.Event()
-        self._thread = threading.Thread(target=self._run, args=(context,))
-        self._thread.start()
-        self.value = self._entered.result(PATIENCE)
-
-    def _run(self, context: AbstractAsyncContextManager[T]) -> None:
-        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(self._serve(context))
-
-    async def _serve(self, context: AbstractAsyncContextManager[T]) -> None:
+    async def serve() -> None:
         async with context as value:
-            self._entered.set_result(value)
-            await self._stop.wait()
+            entered.set_result(value)
+            await stop.wait()
 
-    def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(PATIENCE)
+    def run() -> None:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(serve())
+
+    with ThreadPoolExecutor(1) as thread:
+        ended = thread.submit(run)
+        yield entered.result(PATIENCE)
+        loop.call_soon_threadsafe(stop.set)
+        ended.result(PATIENCE)

@@ -4,8 +4,6 @@ The rows have the shape of replies of 2026-09, with our own values.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from random import Random
 from typing import Any
 
 import httpx2
@@ -23,10 +21,10 @@ from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
 from barograph.markets.exchange import PastValue
 from barograph.markets.records import Perpetual, Perpetuals
 from barograph.markets.settlements import SettledRate
-from barograph.settings import Settings
 from barograph.upstream.binance import BinanceExchange
 from barograph.upstream.binance.exchange import live_weight_per_minute
 from barograph.upstream.binance.sweep import FIRST_WEIGHT_PER_MINUTE, WEIGHT_PER_MINUTE
+from support.scripted_venue import ScriptedVenue
 
 NOW = 1_789_308_900_000
 """2026-09-13 14:15 UTC."""
@@ -57,11 +55,11 @@ OTHERS = [
 ]
 
 
-class Venue:
+class Venue(ScriptedVenue[BinanceExchange]):
     """Binance with rows that a test can change, on a clock that only sleeping moves."""
 
     def __init__(self, bases: dict[str, str] = CRYPTO) -> None:
-        self.now = NOW
+        super().__init__(BinanceExchange, NOW)
         self.prices = {f"{base}USDT": price for base, price in bases.items()}
         self.info = [*map(listed, bases), *OTHERS]
         self.hours: dict[str, object] = dict.fromkeys(self.prices, 8)
@@ -71,27 +69,10 @@ class Venue:
         self.interest_lag: dict[str, int] = {}
         self.replies: dict[str, httpx2.Response | list[Any]] = {}
         self.asked: list[tuple[int, str, dict[str, str]]] = []
-        self.pauses: list[float] = []
         self.until = 2 * NOW
-        self.exchange = BinanceExchange(
-            Settings(),
-            clock=lambda: self.now,
-            transport=httpx2.MockTransport(self._reply),
-            sleep=self._sleep,
-            random=Random(1),
-        )
 
     def calls(self, endpoint: str) -> list[tuple[int, dict[str, str]]]:
         return [(at, query) for at, name, query in self.asked if name == endpoint]
-
-    def run(self, call: Callable[[BinanceExchange], Awaitable[Any]]) -> Any:
-        async def work() -> Any:
-            try:
-                return await call(self.exchange)
-            except UpstreamError as error:
-                return error
-
-        return asyncio.run(work())
 
     def read(self, later: int = 0) -> Any:
         self.now += later
@@ -110,13 +91,12 @@ class Venue:
         asyncio.run(work())
 
     async def _sleep(self, seconds: float) -> None:
-        self.pauses.append(seconds)
-        self.now += round(seconds * SECOND)
+        await super()._sleep(seconds)
         if self.now >= self.until:
             self.until = 2 * NOW
             raise TimeoutError
 
-    def _reply(self, request: httpx2.Request) -> httpx2.Response:
+    def _answer(self, request: httpx2.Request) -> httpx2.Response:
         endpoint, query = request.url.path.rpartition("/")[2], dict(request.url.params)
         self.asked.append((self.now, endpoint, query))
         reply = self.replies.get(endpoint, self.replies.get(query.get("symbol", "")))

@@ -4,18 +4,17 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import httpx2
 import pytest
 
-from barograph.errors import Forbidden, InvalidReply, Throttled, UpstreamError
+from barograph.errors import Forbidden, InvalidReply, Throttled
 from barograph.kit.timestamps import DAY, HOUR, SECOND
 from barograph.markets.exchange import MarketHistory, PastValue
 from barograph.markets.settlements import SettledRate
-from barograph.settings import Settings
 from barograph.upstream.bybit import BybitExchange
+from support.scripted_venue import ScriptedVenue
 
 SAMPLES = Path(__file__).parent / "samples/bybit"
 NOW = 1_794_787_212_345
@@ -45,25 +44,17 @@ def row(endpoint: str, at: int) -> Row:
             return {"symbol": "BTCUSDT", **rate}
 
 
-class Past:
+class Past(ScriptedVenue[BybitExchange]):
     """Bybit with a past that began at `since`, whose answers can be replaced."""
 
     def __init__(self, since: int = 0, every: int = HOUR, sides: str = "2") -> None:
-        self.now = NOW
+        super().__init__(BybitExchange, NOW)
         self.since = since
         self.every = every
         self.sides = sides
         self.asked: list[tuple[int, str, dict[str, str]]] = []
-        self.pauses: list[float] = []
         self.answer: Answer | None = None
         self.failures: list[httpx2.Response] = []
-        self.exchange = BybitExchange(
-            Settings(),
-            clock=lambda: self.now,
-            transport=httpx2.MockTransport(self._reply),
-            sleep=self._sleep,
-            random=Random(1),
-        )
 
     def rows(self, endpoint: str, query: Mapping[str, str]) -> list[Row]:
         """Newest first, at most as many as the endpoint gives."""
@@ -73,11 +64,7 @@ class Past:
         limit = min(int(query["limit"]), MAX_ROWS[endpoint])
         return [row(endpoint, at) for at in reversed(found)][:limit]
 
-    async def _sleep(self, seconds: float) -> None:
-        self.pauses.append(seconds)
-        self.now += round(seconds * SECOND)
-
-    def _reply(self, request: httpx2.Request) -> httpx2.Response:
+    def _answer(self, request: httpx2.Request) -> httpx2.Response:
         endpoint, query = request.url.path.removeprefix("/v5/market/"), dict(request.url.params)
         self.asked.append((self.now, endpoint, query))
         if self.failures:
@@ -95,17 +82,12 @@ class Past:
         return httpx2.Response(200, json={"retCode": 0, "result": result, "time": self.now})
 
     def read(self, call: Callable[[BybitExchange], Awaitable[Any]]) -> Any:
-        async def work() -> Any:
-            await self.exchange.perpetuals()
+        async def work(exchange: BybitExchange) -> Any:
+            await exchange.perpetuals()
             self.asked.clear()
-            try:
-                return await call(self.exchange)
-            except UpstreamError as error:
-                return error
-            finally:
-                await self.exchange.close()
+            return await call(exchange)
 
-        return asyncio.run(work())
+        return self.run(work)
 
 
 def reading(method: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:

@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import httpx2
@@ -16,6 +15,7 @@ from barograph.markets.exchange import Exchange
 from barograph.markets.records import Perpetuals
 from barograph.settings import Settings
 from barograph.upstream.bybit.exchange import LISTING_SECONDS, BybitExchange
+from support.scripted_venue import ScriptedVenue
 
 REPLIES = Path(__file__).parent / "bybit_replies"
 START = 1_794_787_212_345
@@ -41,11 +41,13 @@ def _pages(cursor: str = "more") -> list[Any]:
     return [first, last]
 
 
-class Venue:
+class Venue(ScriptedVenue[BybitExchange]):
     """Bybit by stored replies, with a list and tickers that can be changed."""
 
     def __init__(self, listing_seconds: float = LISTING_SECONDS, **settings: Any) -> None:
-        self.now = START
+        settings = {"exchange_source": "a test", **settings}
+        parts = {"listing_seconds": listing_seconds}
+        super().__init__(BybitExchange, START, Settings(**settings), **parts)
         self.ahead = 0
         self.stuck_at: int | None = None
         self.instruments: list[Any] = [_document("instruments.json")]
@@ -53,14 +55,6 @@ class Venue:
         self.broken: set[str] = set()
         self.seconds: dict[str, float] = {}
         self.asked: list[httpx2.Request] = []
-        self.exchange = BybitExchange(
-            Settings(**{"exchange_source": "a test", **settings}),
-            clock=lambda: self.now,
-            transport=httpx2.MockTransport(self._answer),
-            sleep=self._sleep,
-            random=Random(1),
-            listing_seconds=listing_seconds,
-        )
 
     def listings(self) -> int:
         return sum(request.url.path.endswith("instruments-info") for request in self.asked)
@@ -72,9 +66,6 @@ class Venue:
     async def read(self, later: int = 0) -> Perpetuals:
         self.now += later
         return await self.exchange.perpetuals()
-
-    async def _sleep(self, seconds: float) -> None:
-        self.now += round(seconds * 1000)
 
     def _answer(self, request: httpx2.Request) -> httpx2.Response:
         self.asked.append(request)
@@ -317,12 +308,6 @@ def test_a_reading_that_cannot_be_true_is_invalid_and_never_empty(
     venue = Venue()
     spoil(venue)
     assert isinstance(asyncio.run(failure(venue)), InvalidReply)
-
-
-def test_a_clock_that_is_ahead_does_not_make_a_reading_younger_than_now() -> None:
-    venue = Venue()
-    venue.ahead = 20_000
-    assert asyncio.run(venue.read()).as_of == START
 
 
 @pytest.mark.parametrize("ahead", [-2_000, 0, 20_000])

@@ -7,7 +7,6 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import httpx2
@@ -24,6 +23,7 @@ from barograph.errors import (
 from barograph.markets.exchange import SettlementHistory
 from barograph.settings import Settings
 from barograph.upstream.bybit import BybitExchange
+from support.scripted_venue import ScriptedVenue
 
 REPLIES = Path(__file__).parent / "bybit_replies"
 NOW = 1_794_787_212_345
@@ -50,32 +50,20 @@ def coded(code: int) -> httpx2.Response:
     return changed("server_error.json", lambda document: document.update(retCode=code))
 
 
-class Bybit:
+class Bybit(ScriptedVenue[BybitExchange]):
     """Bybit by stored replies: its answers can be replaced, and its clock and ours moved."""
 
     def __init__(self, **parts: Any) -> None:
-        self.now = NOW
-        self.pauses: list[float] = []
+        settings = Settings(exchange_rest_url="https://exchange.example")
+        super().__init__(BybitExchange, NOW, settings, **parts)
         self.asked: list[httpx2.Request] = []
         self.answers: dict[str, Answer] = {}
-        self.exchange = BybitExchange(
-            Settings(exchange_rest_url="https://exchange.example"),
-            clock=lambda: self.now,
-            transport=httpx2.MockTransport(self._answer),
-            sleep=self._sleep,
-            random=Random(1),
-            **parts,
-        )
 
     def calls(self, endpoint: str) -> int:
         return sum(request.url.path.endswith(endpoint) for request in self.asked)
 
     def wait(self, seconds: float) -> None:
         self.now += round(seconds * 1000)
-
-    async def _sleep(self, seconds: float) -> None:
-        self.pauses.append(seconds)
-        self.wait(seconds)
 
     async def _answer(self, request: httpx2.Request) -> httpx2.Response:
         self.asked.append(request)

@@ -1,10 +1,8 @@
 """The adapter reads the samples of Bybit, and accounts for every field and word in them."""
 
-import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import httpx2
@@ -23,13 +21,13 @@ from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.exchange import PastValue
 from barograph.markets.records import Liquidation, Perpetual
 from barograph.markets.settlements import SettledRate
-from barograph.settings import Settings
 from barograph.upstream.bybit import BybitExchange, decode, history, messages
 from barograph.upstream.bybit import rest as bybit_rest
 from barograph_demo.servers import rest
 from barograph_demo.servers.stream import liquidation_messages
 from barograph_demo.world.world import World
-from support.bybit_fields import ENVELOPE, READ, REST, STREAM, WORDS
+from support.bybit_fields import IGNORED, WORDS
+from support.scripted_venue import ScriptedVenue
 from support.shapes import differences, fields_of
 
 SAMPLES = Path(__file__).parent / "samples/bybit"
@@ -65,27 +63,13 @@ def ask(
 ) -> Any:
     """Make a call to an exchange that answers with the samples."""
 
-    def answer(request: httpx2.Request) -> httpx2.Response:
-        endpoint = request.url.path.removeprefix("/v5/market/")
-        found = (answers or {}).get(endpoint) or sample(FILES[endpoint])
-        return httpx2.Response(200, json=found)
+    class Sampled(ScriptedVenue[BybitExchange]):
+        def _answer(self, request: httpx2.Request) -> httpx2.Response:
+            endpoint = request.url.path.removeprefix("/v5/market/")
+            reply = (answers or {}).get(endpoint) or sample(FILES[endpoint])
+            return httpx2.Response(200, json=reply)
 
-    async def work() -> Any:
-        exchange = BybitExchange(
-            Settings(),
-            clock=lambda: NOW,
-            transport=httpx2.MockTransport(answer),
-            sleep=lambda _: asyncio.sleep(0),
-            random=Random(1),
-        )
-        try:
-            return await call(exchange)
-        except UpstreamError as error:
-            return error
-        finally:
-            await exchange.close()
-
-    return asyncio.run(work())
+    return Sampled(BybitExchange, NOW).run(call)
 
 
 def test_a_reading_of_the_samples_is_the_crypto_perpetuals_against_usdt() -> None:
@@ -169,24 +153,40 @@ def test_every_frame_in_the_samples_is_distinguished_and_a_side_is_that_of_the_p
     assert known == messages.Subscribed(False, FRAMES[4]["ret_msg"], "3")
 
 
-def _decided(found: dict[str, Any], decisions: dict[str, str]) -> set[str]:
-    """The fields of a reply, without those inside an object that we ignore as a whole."""
-    ignored = tuple(f"{field}." for field, what in decisions.items() if what != READ)
-    return {field for field in found if not field.startswith(ignored)}
+DECODERS: dict[str, list[Any]] = {
+    "envelope": [bybit_rest.Envelope],
+    "tickers": [decode._TickerRow, decode.Rows],
+    "instruments": [decode._InstrumentRow, decode._InstrumentResult],
+    "kline": [history._OfOne],
+    "open_interest": [history._OpenInterestRow, history._OfOne],
+    "account_ratio": [decode.RatioRow, decode.Rows],
+    "funding_history": [decode.SettlementRow, decode.Rows],
+    "stream": [messages._Message, messages._LiquidationRow],
+}
 
 
-@pytest.mark.parametrize("name", REST)
+def undecided(name: str, sent: Iterable[str]) -> set[str]:
+    """Fields that are sent and neither read nor ignored, or the other way round."""
+    ignored = {field for fields in IGNORED[name].values() for field in fields.split()}
+    known = [field for shape in DECODERS[name] for field in msgspec.structs.fields(shape)]
+    read = {field.encode_name for field in known}
+    assert not read & ignored
+    paths = [field.replace("[]", "").split(".") for field in sent]
+    # What is inside an object that we ignore needs no decision.
+    names = {path[-1] for path in paths if not ignored.intersection(path[:-1])}
+    return (names - {""}) ^ (read | ignored)
+
+
+@pytest.mark.parametrize("name", QUERIES)
 def test_every_field_of_the_samples_is_simulated_and_read_or_ignored_on_purpose(name: str) -> None:
     reply = sample(name)
-    assert reply.keys() == ENVELOPE.keys()
-    cells = {"list[]", "list[][]"}
-    assert _decided(fields_of(reply["result"]), REST[name]) - cells == REST[name].keys()
+    assert undecided("envelope", reply) == set()
+    assert undecided(name, fields_of(reply["result"])) == set()
     assert differences(reply, simulated(name)) == []
 
 
 def test_every_field_of_the_stream_is_simulated_and_read_or_ignored_on_purpose() -> None:
-    found = fields_of(FRAMES)
-    assert {field.removeprefix("[].") for field in found} - {"[]", "data[]"} == STREAM.keys()
+    assert undecided("stream", fields_of(FRAMES)) == set()
     WORLD.simulate_to(NOW)
     liquidations = [json.loads(each) for each in liquidation_messages(WORLD, NOW - HOUR, NOW)]
     assert differences(FRAMES[:1], liquidations) == []
@@ -194,29 +194,7 @@ def test_every_field_of_the_stream_is_simulated_and_read_or_ignored_on_purpose()
 
 def test_every_word_that_decides_about_a_contract_is_known_and_simulated() -> None:
     rows, ours = (read("instruments")["result"]["list"] for read in (sample, simulated))
-    for field, words in WORDS.items():
-        name = field.removeprefix("list[].")
+    for name, words in WORDS.items():
         assert {row[name] for row in rows} == words <= {row[name] for row in ours}
     known = decode.CRYPTO_CLASSES | decode.OTHER_CLASSES
-    assert WORDS["list[].symbolType"] == known
-
-
-@pytest.mark.parametrize(
-    ("decisions", "shapes"),
-    [
-        (ENVELOPE, [bybit_rest.Envelope]),
-        (REST["tickers"], [decode._TickerRow, decode.Rows]),
-        (REST["instruments"], [decode._InstrumentRow, decode._InstrumentResult]),
-        (REST["kline"], [history._OfOne]),
-        (REST["open_interest"], [history._OpenInterestRow, history._OfOne]),
-        (REST["account_ratio"], [decode.RatioRow, decode.Rows]),
-        (REST["funding_history"], [decode.SettlementRow, decode.Rows]),
-        (STREAM, [messages._Message, messages._LiquidationRow]),
-    ],
-)
-def test_the_fields_listed_as_read_are_those_the_decoders_read(
-    decisions: dict[str, str], shapes: list[Any]
-) -> None:
-    listed = {field.rpartition(".")[2] for field, what in decisions.items() if what == READ}
-    known = [field for shape in shapes for field in msgspec.structs.fields(shape)]
-    assert listed == {field.encode_name for field in known}
+    assert WORDS["symbolType"] == known

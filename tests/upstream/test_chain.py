@@ -263,13 +263,6 @@ def test_nonce_that_did_not_pay_the_offer_counts_as_spent(
     assert look(node) == ChainFinding("spent", HASH)
 
 
-def test_a_nonce_that_was_cancelled_is_spent() -> None:
-    node = Node(NOW + 200)
-    node.cancel()
-
-    assert look(node) == ChainFinding("spent", HASH)
-
-
 def test_what_speaks_against_the_payer_counts_only_in_a_block_that_stays() -> None:
     node = Node(NOW + 10, safe_lag=4)
     node.cancel()

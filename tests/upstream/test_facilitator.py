@@ -231,12 +231,8 @@ NO_ANSWERS: dict[str, Script] = {
 
 
 @pytest.mark.parametrize("name", NO_ANSWERS)
-def test_unclear_reply_leaves_a_proof_unverified(name: str) -> None:
+def test_unclear_reply_leaves_a_proof_unverified_and_a_settlement_unknown(name: str) -> None:
     assert ask(NO_ANSWERS[name], verify) == "unavailable"
-
-
-@pytest.mark.parametrize("name", NO_ANSWERS)
-def test_settlement_is_unknown_after_an_unclear_reply(name: str) -> None:
     assert ask(NO_ANSWERS[name], settle) == "unknown"
 
 

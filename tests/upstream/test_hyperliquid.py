@@ -6,7 +6,6 @@ The rows have the shape of replies of 2026-09; the values are our own.
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from random import Random
 from typing import Any
 
 import httpx2
@@ -26,6 +25,7 @@ from barograph.markets.records import Perpetual, Perpetuals
 from barograph.markets.settlements import SettledRate
 from barograph.settings import Settings
 from barograph.upstream.hyperliquid import HyperliquidExchange, live_weight_per_minute
+from support.scripted_venue import ScriptedVenue
 
 NOW = 1_794_787_212_345
 END = NOW // HOUR * HOUR
@@ -57,26 +57,16 @@ def candle(at: int, **changes: object) -> dict[str, object]:
     return {**usual, "l": "6", "v": "1.5", "n": 12} | changes
 
 
-class Venue:
+class Venue(ScriptedVenue[HyperliquidExchange]):
     """Hyperliquid with replies that can be replaced by their type."""
 
     def __init__(self, **settings: Any) -> None:
-        self.now = NOW
+        super().__init__(HyperliquidExchange, NOW, Settings(**settings))
         self.ahead = -250
         self.universe = [asset(name) for name in NAMES]
         self.contexts: list[Any] = [context() for _ in NAMES]
         self.replies: dict[str, httpx2.Response | list[Any] | None] = {}
         self.asked: list[tuple[int, Mapping[str, Any]]] = []
-        self.exchange = HyperliquidExchange(
-            Settings(**settings),
-            clock=lambda: self.now,
-            transport=httpx2.MockTransport(self._answer),
-            sleep=self._sleep,
-            random=Random(1),
-        )
-
-    async def _sleep(self, seconds: float) -> None:
-        self.now += round(seconds * SECOND)
 
     def _answer(self, request: httpx2.Request) -> httpx2.Response:
         assert (request.method, request.url.path) == ("POST", "/info")
@@ -101,15 +91,7 @@ class Venue:
                 return [candle(at) for at in hours if start <= at <= end]
 
     def read(self, call: Call = HyperliquidExchange.perpetuals) -> Any:
-        """What a call returns or raises."""
-
-        async def work() -> Any:
-            try:
-                return await call(self.exchange)
-            except UpstreamError as error:
-                return error
-
-        return asyncio.run(work())
+        return self.run(call)
 
 
 def past(method: Callable[..., Awaitable[Any]], days: int = 30) -> Call:

@@ -32,26 +32,6 @@ EPOCH = 1_789_999_200_000
 NOW = EPOCH + 60 * DAY
 MACRO = MacroWorld(World(7, EPOCH))
 
-READ, IGNORED = "read", "ignored"
-TREASURY_FIELDS = {
-    **dict.fromkeys(("Date", "3 Mo", "2 Yr", "10 Yr"), READ),
-    **dict.fromkeys(("1 Mo", "1.5 Month", "2 Mo", "4 Mo", "6 Mo", "1 Yr"), IGNORED),
-    **dict.fromkeys(("3 Yr", "5 Yr", "7 Yr", "20 Yr", "30 Yr"), IGNORED),
-}
-SOFR_FIELDS = {
-    **dict.fromkeys(("effectiveDate", "type", "percentRate", "revisionIndicator"), READ),
-    **{f"percentPercentile{part}": IGNORED for part in (1, 25, 75, 99)},
-    "volumeInBillions": IGNORED,
-}
-EFFR_FIELDS = SOFR_FIELDS | dict.fromkeys(("targetRateFrom", "targetRateTo"), READ)
-ISHARES_FIELDS = {
-    **dict.fromkeys(("Fund Holdings as of", "Shares Outstanding"), READ),
-    **dict.fromkeys(("Inception Date", "Stock", "Bond", "Cash", "Other"), IGNORED),
-    **dict.fromkeys(("Ticker", "Market Value", "Quantity"), READ),
-    **dict.fromkeys(("Name", "Sector", "Asset Class", "Weight (%)"), IGNORED),
-    **dict.fromkeys(("Notional Value", "Market Currency", "Accrual Date"), IGNORED),
-}
-
 
 def sample(name: str) -> bytes:
     return (SAMPLES / name).read_bytes()
@@ -122,17 +102,6 @@ def test_a_fund_is_read_without_stated_assets_and_with_an_empty_cash_row() -> No
         ("etf-ibit-btc", "2026-09-28", 800_535.2892),
         ("etf-ibit-aum", "2026-09-28", worth),
     ]
-
-
-def test_every_field_of_the_samples_is_read_or_ignored_on_purpose() -> None:
-    named = {cell.strip('"') for cell in treasury_fields(sample("treasury_2026.csv"))}
-
-    assert named == set(TREASURY_FIELDS)
-    for row in rate_rows(sample("nyfed_sofr.json")):
-        assert set(row) == set(SOFR_FIELDS)
-    for row in rate_rows(sample("nyfed_effr.json")):
-        assert set(row) == set(EFFR_FIELDS)
-    assert set(ishares_fields(sample("ishares_ibit.csv"))) == set(ISHARES_FIELDS)
 
 
 def test_simulated_publishers_send_the_same_fields_in_the_same_order_and_form() -> None:

@@ -9,8 +9,9 @@ import httpx2
 import pytest
 
 from barograph.upstream.identity_providers import identity_provider, resolve
+from support import identities
 from support.clock import HandClock
-from support.identities import identity_settings, outcome, resolve_example
+from support.identities import identity_settings, resolve_example
 from support.tokens import SUBJECT, claims, key_set, token
 
 ISSUER = "https://issuer.example/realm"
@@ -57,17 +58,10 @@ def _challenge(status: int, text: str) -> httpx2.Response:
 
 
 def judge(replies: Replies, said: dict[str, Any], **changes: Any) -> str:
-    async def work() -> str:
-        fixed: dict[str, Any] = {"url": ISSUER, "identity": "oidc"}
-        settings = identity_settings(**fixed | changes)
-        network = httpx2.MockTransport(replies)
-        provider = identity_provider(settings, HandClock(), network, resolve_example, seconds=10)
-        try:
-            return await outcome(provider, token(said))
-        finally:
-            await provider.close()
-
-    return asyncio.run(work())
+    fixed: dict[str, Any] = {"url": ISSUER, "identity": "oidc"}
+    settings, network = identity_settings(**fixed | changes), httpx2.MockTransport(replies)
+    provider = identity_provider(settings, HandClock(), network, resolve_example, seconds=10)
+    return identities.judge(provider, token(said))
 
 
 def said(**changes: Any) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """A real OpenID Connect issuer, the npm package oidc-provider, vouches for tokens."""
 
-import asyncio
 import json
 import subprocess
 from collections.abc import Iterator
@@ -12,7 +11,8 @@ from joserfc.jwk import ECKey, RSAKey
 
 from barograph.kit.clock import system_clock
 from barograph.upstream.identity_providers import identity_provider
-from support.identities import identity_settings, outcome
+from support import identities
+from support.identities import identity_settings
 from support.node import NODE, SCRIPTS, installed
 
 AUDIENCE = "https://barograph.example"
@@ -75,16 +75,9 @@ def issuer() -> Iterator[Issuer]:
 
 
 def judge(issuer: Issuer, text: str, **changes: Any) -> str:
-    async def work() -> str:
-        usual = {"url": issuer.url, "identity": "oidc", "identity_audience": AUDIENCE}
-        settings = identity_settings(**usual | changes)
-        provider = identity_provider(settings, system_clock, seconds=10)
-        try:
-            return await outcome(provider, text)
-        finally:
-            await provider.close()
-
-    return asyncio.run(work())
+    usual = {"url": issuer.url, "identity": "oidc", "identity_audience": AUDIENCE}
+    settings = identity_settings(**usual | changes)
+    return identities.judge(identity_provider(settings, system_clock, seconds=10), text)
 
 
 @pytest.mark.parametrize("client", CLIENTS)

@@ -1,6 +1,6 @@
 """The simulated exchanges: the shapes and limits of the real ones, and faults that others trust.
 
-The shapes of Bybit are in test_bybit_samples; ccxt and pybit read all three in test_referees and
+The shapes of Bybit are in test_bybit_samples; ccxt and pybit read all three in
 test_venue_referees. What each fault leads to is in test_venue_faults.
 """
 

@@ -13,6 +13,7 @@ from barograph.identity.provider import Identity, IdentityRefused, IdentityUnava
 from barograph.settings import Settings
 from barograph.upstream.identity_providers import identity_provider
 from barograph_demo.servers.identity import API_KEY
+from support import identities
 from support.clock import HandClock
 from support.identities import PROJECT, identity_settings, outcome
 from support.tokens import SUBJECT, claims, key, key_set, token
@@ -47,15 +48,9 @@ class Replies:
 
 
 def judge(replies: Replies, text: str | None = None, **changes: Any) -> str:
-    async def work() -> str:
-        transport = httpx2.MockTransport(replies)
-        provider = identity_provider(identity_settings(**changes), HandClock(), transport)
-        try:
-            return await outcome(provider, token() if text is None else text)
-        finally:
-            await provider.close()
-
-    return asyncio.run(work())
+    transport = httpx2.MockTransport(replies)
+    provider = identity_provider(identity_settings(**changes), HandClock(), transport)
+    return identities.judge(provider, token() if text is None else text)
 
 
 def record(**changes: Any) -> dict[str, Any]:

@@ -1,29 +1,36 @@
-"""ccxt reads the same numbers from the simulated Binance and Hyperliquid as our adapters do."""
+"""ccxt and pybit read the same numbers from the simulated exchanges as our adapters do."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+import json
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import ccxt
 import ccxt.pro
 import pytest
-from ccxt.base.errors import BadSymbol, DDoSProtection
+from ccxt.base.errors import BadRequest, DDoSProtection, RateLimitExceeded
+from pybit.unified_trading import WebSocket
 
 from barograph.kit.timestamps import DAY, HOUR, SECOND
 from barograph.markets.records import Liquidation, Perpetual
 from barograph.settings import Settings
 from barograph.upstream.binance import BinanceExchange
+from barograph.upstream.bybit import BybitExchange
 from barograph.upstream.hyperliquid import HyperliquidExchange
 from barograph_demo.servers.binance import BinanceAddress, running_binance
 from barograph_demo.servers.binance_stream import force_orders
 from barograph_demo.servers.control import ServerAddress, send_command
+from barograph_demo.servers.exchange import running_exchange
 from barograph_demo.servers.faults import BinanceFaults
 from barograph_demo.servers.faulty_market import FaultyMarket
 from barograph_demo.servers.hyperliquid import running_hyperliquid
+from barograph_demo.world.contracts import LIVE_SYMBOLS
 from barograph_demo.world.venues import BINANCE, HYPERLIQUID, VenueMarket, contract_names
 from barograph_demo.world.world import World
-from support.threads import InThread
+from support.threads import in_thread
 
 pytestmark = pytest.mark.thorough
 
@@ -48,16 +55,20 @@ class Hyperliquid(ccxt.hyperliquid):  # type: ignore[misc]
 
 @pytest.fixture(scope="module")
 def binance() -> Iterator[BinanceAddress]:
-    server = InThread(running_binance(WORLD, clock, push_seconds=0.02))
-    yield server.value
-    server.close()
+    with in_thread(running_binance(WORLD, clock, push_seconds=0.02)) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def bybit() -> Iterator[ServerAddress]:
+    with in_thread(running_exchange(WORLD, clock, push_seconds=0.02)) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
 def hyperliquid() -> Iterator[ServerAddress]:
-    server = InThread(running_hyperliquid(WORLD, clock))
-    yield server.value
-    server.close()
+    with in_thread(running_hyperliquid(WORLD, clock)) as address:
+        yield address
 
 
 def binance_client(kind: type[Any], address: BinanceAddress) -> Any:
@@ -77,8 +88,40 @@ def usdm(binance: BinanceAddress) -> Iterator[Any]:
     client.session.close()
 
 
-def settings(address: BinanceAddress) -> Settings:
-    return Settings(binance_rest_url=address.url)
+@pytest.fixture(scope="module")
+def linear(bybit: ServerAddress) -> Iterator[Any]:
+    options = {"fetchMarkets": {"types": ["linear"]}, "defaultType": "swap"}
+    client = ccxt.bybit({"enableRateLimit": False, "options": options})
+    client.urls["api"] = dict.fromkeys(client.urls["api"], bybit.url)
+    client.session.trust_env = False
+    client.load_markets()
+    yield client
+    client.session.close()
+
+
+class Referee(NamedTuple):
+    """A client of a venue, our adapter of it, and the address of both."""
+
+    client: Any
+    adapter: Callable[..., Any]
+    url: str
+
+
+@pytest.fixture(params=["bybit", "binance"])
+def referee(
+    request: pytest.FixtureRequest,
+    linear: Any,
+    usdm: Any,
+    bybit: ServerAddress,
+    binance: BinanceAddress,
+) -> Referee:
+    if request.param == "bybit":
+        return Referee(linear, BybitExchange, bybit.url)
+    return Referee(usdm, BinanceExchange, binance.url)
+
+
+def settings(url: str) -> Settings:
+    return Settings(binance_rest_url=url, exchange_rest_url=url)
 
 
 async def read_binance(address: BinanceAddress) -> list[Perpetual]:
@@ -92,7 +135,7 @@ async def read_binance(address: BinanceAddress) -> list[Perpetual]:
             finished.set()
         await asyncio.sleep(0)
 
-    exchange = BinanceExchange(settings(address), clock=clock, sleep=sleep)
+    exchange = BinanceExchange(settings(address.url), clock=clock, sleep=sleep)
     try:
         await exchange.perpetuals()
         sweep = asyncio.create_task(exchange.keep_up())
@@ -129,42 +172,75 @@ def test_ccxt_reads_the_same_from_binance_for_every_contract(
         assert us.open_interest_at == interest["timestamp"]
 
 
-async def test_ccxt_reads_the_same_history_of_binance(usdm: Any, binance: BinanceAddress) -> None:
+async def test_ccxt_reads_the_same_from_bybit_for_every_contract(
+    linear: Any, bybit: ServerAddress
+) -> None:
+    exchange = BybitExchange(settings(bybit.url), clock=clock)
+    ours = {each.contract: each for each in (await exchange.perpetuals()).contracts}
+    await exchange.close()
+    live = {
+        market["id"]: market["symbol"]
+        for market in linear.markets.values()
+        if market["swap"] and market["active"] and market["quote"] == "USDT"
+        if market["info"]["symbolType"] in {"", "innovation"}
+    }
+    assert ours.keys() == live.keys() == LIVE_SYMBOLS
+    tickers, rates = linear.fetch_tickers(), linear.fetch_funding_rates()
+    for name, symbol in live.items():
+        us, rate = ours[name], rates[symbol]
+        assert us.last_price == tickers[symbol]["last"]
+        assert us.mark_price == rate["markPrice"]
+        assert us.funding_rate_pct == pytest.approx(100 * rate["fundingRate"])
+        assert us.next_funding_time == rate["fundingTimestamp"]
+        assert f"{us.funding_interval_hours:.0f}h" == rate["interval"]
+
+
+async def test_ccxt_reads_the_same_history(referee: Referee) -> None:
     symbol, end = "BTC/USDT:USDT", NOW - NOW % HOUR
     start = end - DAY
-    exchange = BinanceExchange(settings(binance), clock=clock, sleep=lambda _: asyncio.sleep(0))
+    client = referee.client
+    # Bybit counts both sides of the open interest, as a live reading shows.
+    sides = 2 if referee.adapter is BybitExchange else 1
+    adapter = referee.adapter(settings(referee.url), clock=clock, sleep=lambda _: asyncio.sleep(0))
+    await adapter.perpetuals()
     span = ("BTCUSDT", start, end)
-    rates: list[Any] = [each[1:] for each in await exchange.past_settlements(*span)]
-    prices = list(await exchange.past_prices(*span))
-    interest = list(await exchange.past_open_interest(*span))
-    shares = list(await exchange.past_long_accounts(*span))
-    await exchange.close()
+    rates: list[Any] = [each[1:] for each in await adapter.past_settlements(*span)]
+    prices = list(await adapter.past_prices(*span))
+    interest = [(at, sides * coins) for at, coins in await adapter.past_open_interest(*span)]
+    shares = list(await adapter.past_long_accounts(*span))
+    await adapter.close()
     until = {"until": end - 1}
-    theirs = usdm.fetch_funding_rate_history(symbol, start, 24, until)
+    theirs = client.fetch_funding_rate_history(symbol, start, 24, until)
     assert rates == [
         (each["timestamp"] // SECOND * SECOND, pytest.approx(100 * each["fundingRate"]))
         for each in theirs
     ]
-    candles = usdm.fetch_ohlcv(symbol, "1h", start, len(prices))
+    candles = client.fetch_ohlcv(symbol, "1h", start, len(prices))
     assert prices == [(candle[0], candle[1]) for candle in candles]
-    past = usdm.fetch_open_interest_history(symbol, "1h", start, 24, until)
-    assert interest == [(each["timestamp"], each["openInterestAmount"]) for each in past]
-    ratios = usdm.fetch_long_short_ratio_history(symbol, "1h", start, 24, until)
+    past = client.fetch_open_interest_history(symbol, "1h", start, 24, until)
+    assert interest == [
+        (each["timestamp"], pytest.approx(each["openInterestAmount"])) for each in past
+    ]
+    ratios = client.fetch_long_short_ratio_history(symbol, "1h", start, 25, until)
+    ratios = [each for each in ratios if each["timestamp"] < end]  # Bybit's are the newest
     assert [at for at, _ in shares] == [each["timestamp"] for each in ratios]
     for (_, share), ratio in zip(shares, ratios, strict=True):
         assert share / (100 - share) == pytest.approx(ratio["longShortRatio"], abs=1e-4)
 
 
-def test_ccxt_names_the_refusals_of_binance(usdm: Any, binance: BinanceAddress) -> None:
-    with pytest.raises(BadSymbol):
-        usdm.fapiPublicGetOpenInterest({"symbol": "NOPEUSDT"})
-    for fault in ("429", "418"):
-        send_command(binance.url, {"fault": fault, "on": True})
+def test_ccxt_names_the_refusals(referee: Referee) -> None:
+    method, faults = "fapiPublicGetOpenInterest", ["429", "418"]
+    if referee.adapter is BybitExchange:
+        method, faults = "publicGetV5MarketTickers", ["10006", "403-json", "429"]
+    with pytest.raises(BadRequest):
+        getattr(referee.client, method)({"category": "linear", "symbol": "NOPEUSDT"})
+    for fault in faults:
+        send_command(referee.url, {"fault": fault, "on": True})
         try:
-            with pytest.raises(DDoSProtection):
-                usdm.fetch_last_prices()
+            with pytest.raises((DDoSProtection, RateLimitExceeded)):
+                referee.client.fetch_tickers()
         finally:
-            send_command(binance.url, {"off": "all"})
+            send_command(referee.url, {"off": "all"})
 
 
 class Heard(dict[tuple[int, str], tuple[str, float]]):
@@ -213,7 +289,7 @@ async def test_ccxt_hears_the_same_side_and_price_of_liquidations(
     market = FaultyMarket(VenueMarket(WORLD, BINANCE), BinanceFaults())
 
     ours, theirs = Heard(), Heard()
-    exchange = BinanceExchange(settings(binance), clock=clock)
+    exchange = BinanceExchange(settings(binance.url), clock=clock)
     client = binance_client(Listener, binance)
     client.heard = theirs
     client.urls["api"]["ws"]["future"] = binance.stream_url.replace("/market/stream", "/ws")
@@ -271,3 +347,52 @@ async def test_ccxt_reads_the_same_from_hyperliquid_but_twice_the_open_interest(
         assert 2 * us.open_interest_coins == pytest.approx(
             interest[ids[name]]["openInterestAmount"]
         )
+
+
+class Loopback(WebSocket):  # type: ignore[misc]
+    """pybit's websocket with the address of the simulated exchange.
+
+    pybit notes what it subscribed to only after it has asked; over loopback the reply is faster
+    than that, so it waits at the gate.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._gate = threading.RLock()
+        self.subscribed = threading.Event()
+        super().__init__(channel_type="linear", testnet=False, restart_on_error=False)
+
+    def _connect(self, url: str) -> None:
+        super()._connect(self._address)
+
+    def subscribe(self, *args: Any, **kwargs: Any) -> None:
+        # pybit would wait for ever on a connection that is gone.
+        assert self.is_connected()
+        with self._gate:
+            super().subscribe(*args, **kwargs)
+
+    def _on_message(self, message: str) -> None:
+        with self._gate:
+            super()._on_message(message)
+        if json.loads(message).get("op") == "subscribe":
+            self.subscribed.set()
+
+
+def test_pybit_hears_the_liquidations_of_bybit() -> None:
+    heard: queue.Queue[Any] = queue.Queue()
+    with in_thread(running_exchange(WORLD, clock, push_seconds=0.02)) as bybit:
+        stream = Loopback(bybit.stream_url)
+        try:
+            stream.all_liquidation_stream(sorted(LIVE_SYMBOLS), heard.put)
+            assert stream.subscribed.wait(PATIENCE)
+            CLOCK[0] += HOUR
+            events = WORLD.liquidations(NOW, NOW + HOUR)
+            wanted = [(each.time, each.symbol) for each in events if each.symbol in LIVE_SYMBOLS]
+            rows: list[dict[str, Any]] = []
+            while len(rows) < len(wanted) - 1:
+                rows += heard.get(timeout=PATIENCE)["data"]
+            assert {row["S"] for row in rows} <= {"Buy", "Sell"}
+            assert {(row["T"], row["s"]) for row in rows} <= {*wanted}
+        finally:
+            stream.exit()
+            CLOCK[0] = NOW
