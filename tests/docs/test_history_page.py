@@ -28,10 +28,18 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublicHistory]
     history.close()
 
 
-def run(folder: Path, code: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    (folder / "check.py").write_text(code, "utf-8")
+def check(
+    history: PublicHistory, folder: Path, sequence: int, body: dict[str, Any], size: int = SIZE
+) -> "subprocess.CompletedProcess[str]":
+    """Check a body with the proof of a version, which may claim another size of the log."""
+    digest = history.version(sequence).history_digest
+    proof = history.ask(f"/history/events/{digest}.tlog-proof").body.decode()
+    (folder / "check.py").write_text(CHECK, "utf-8")
+    (folder / "stance.tlog-proof").write_text(proof.replace(f"\n{SIZE}\n", f"\n{size}\n"), "utf-8")
+    (folder / "stance.json").write_text(json.dumps(body), "utf-8")
+    verifier = history.ask("/api/history/checkpoint").json()["verifier"]
     return subprocess.run(
-        [sys.executable, "check.py", *arguments],
+        [sys.executable, "check.py", "stance.json", "stance.tlog-proof", verifier],
         cwd=folder,
         env={"PATH": ""},
         capture_output=True,
@@ -39,18 +47,6 @@ def run(folder: Path, code: str, *arguments: str) -> "subprocess.CompletedProces
         timeout=60,
         check=False,
     )
-
-
-def check(
-    history: PublicHistory, folder: Path, sequence: int, body: dict[str, Any]
-) -> "subprocess.CompletedProcess[str]":
-    """Check a body with the proof of a version."""
-    digest = history.version(sequence).history_digest
-    proof = history.ask(f"/history/events/{digest}.tlog-proof").body
-    (folder / "stance.tlog-proof").write_bytes(proof)
-    (folder / "stance.json").write_text(json.dumps(body), "utf-8")
-    verifier = history.ask("/api/history/checkpoint").json()["verifier"]
-    return run(folder, CHECK, "stance.json", "stance.tlog-proof", verifier)
 
 
 @pytest.mark.parametrize("sequence", [1, 2, SIZE])
@@ -69,19 +65,12 @@ def test_the_page_s_code_notices_another_stance_and_another_signature(
 ) -> None:
     changed = deepcopy(delivered(history.version(5)))
     changed["leg"]["decision"]["label"] = "constructive"
-    done = check(history, tmp_path, 5, changed)
-    assert (done.returncode, done.stderr) == (1, "the stance is not what was recorded\n")
+    for sequence, body in ((5, changed), (6, delivered(history.version(5)))):
+        done = check(history, tmp_path, sequence, body)
+        assert (done.returncode, done.stderr) == (1, "the stance is not what was recorded\n")
 
-    done = check(history, tmp_path, 6, delivered(history.version(5)))
-    assert (done.returncode, done.stderr) == (1, "the stance is not what was recorded\n")
-
-    proof = (tmp_path / "stance.tlog-proof").read_text("utf-8")
-    (tmp_path / "stance.json").write_text(json.dumps(delivered(history.version(6))), "utf-8")
-    forged = proof.replace(f"\n{SIZE}\n", f"\n{SIZE + 1}\n")
-    (tmp_path / "stance.tlog-proof").write_text(forged, "utf-8")
-    verifier = history.ask("/api/history/checkpoint").json()["verifier"]
-    done = run(tmp_path, CHECK, "stance.json", "stance.tlog-proof", verifier)
-    assert "InvalidSignature" in done.stderr
+    forged = check(history, tmp_path, 6, delivered(history.version(6)), size=SIZE + 1)
+    assert "InvalidSignature" in forged.stderr
 
 
 def test_the_page_names_every_address_of_the_history(history: PublicHistory) -> None:

@@ -42,22 +42,32 @@ def browser() -> Iterator[Browser]:
         yield found
 
 
+@pytest.fixture
+def look(demo: Demo, browser: Browser) -> Iterator[Look]:
+    with looking(browser, demo.base_url) as found:
+        yield found
+
+
+@pytest.fixture
+def page(look: Look) -> Page:
+    return look.page
+
+
 def _barograph(demo: Demo, *arguments: str) -> str:
     command = [sys.executable, "-m", "barograph", *arguments, "--data", str(demo.data)]
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout
 
 
-def test_a_visitor_registers_a_key_and_uses_it(demo: Demo, browser: Browser) -> None:
-    with looking(browser, demo.base_url) as look:
-        look.page.goto("/developers#get-a-key")
-        look.page.get_by_label("E-mail address").fill("visitor@example.com")
-        look.page.get_by_role("button", name="Send me a link").click()
-        expect(look.page.locator("h1")).to_have_text("Check your mailbox")
-        link = _mailed_link(demo)
-        look.page.goto(link)
-        look.page.get_by_role("button", name="Show my key").click()
-        key = look.page.locator(".key").inner_text().strip()
-        assert look.problems == []
+def test_a_visitor_registers_a_key_and_uses_it(demo: Demo, look: Look, page: Page) -> None:
+    page.goto("/developers#get-a-key")
+    page.get_by_label("E-mail address").fill("visitor@example.com")
+    page.get_by_role("button", name="Send me a link").click()
+    expect(page.locator("h1")).to_have_text("Check your mailbox")
+    link = _mailed_link(demo)
+    page.goto(link)
+    page.get_by_role("button", name="Show my key").click()
+    key = page.locator(".key").inner_text().strip()
+    assert look.problems == []
     answer = httpx2.get(f"{demo.base_url}/api/v1/signals", headers={"X-API-Key": key})
     assert answer.status_code == 200
     assert "q=1000" in answer.headers["RateLimit-Policy"]
@@ -71,132 +81,113 @@ def _mailed_link(demo: Demo) -> str:
     return eventually(newest, "a mail")
 
 
-def test_an_address_full_of_markup_stays_text(demo: Demo, browser: Browser) -> None:
+def test_an_address_full_of_markup_stays_text(page: Page) -> None:
     mark = '"><b id=own>'  # short enough that a search does not cut it
-    with looking(browser, demo.base_url) as look:
-        look.page.goto(f"/markets?q={quote(mark)}")
-        expect(look.page.get_by_role("searchbox")).to_have_value(mark)
-        expect(look.page.locator("#own")).to_have_count(0)
-        look.page.goto(f"/markets/{quote(mark)}")
-        expect(look.page.locator("main code")).to_have_text(mark)
-        expect(look.page.locator("#own")).to_have_count(0)
-        look.page.goto("/markets")
-        look.page.get_by_role("searchbox").fill(mark)
-        expect(look.page.locator("#nothing")).to_be_visible()
-        expect(look.page.locator("#own")).to_have_count(0)
+    page.goto(f"/markets?q={quote(mark)}")
+    expect(page.get_by_role("searchbox")).to_have_value(mark)
+    expect(page.locator("#own")).to_have_count(0)
+    page.goto(f"/markets/{quote(mark)}")
+    expect(page.locator("main code")).to_have_text(mark)
+    expect(page.locator("#own")).to_have_count(0)
+    page.goto("/markets")
+    page.get_by_role("searchbox").fill(mark)
+    expect(page.locator("#nothing")).to_be_visible()
+    expect(page.locator("#own")).to_have_count(0)
 
 
-def test_a_badge_is_copied_as_markdown(demo: Demo, browser: Browser) -> None:
-    with looking(browser, demo.base_url) as look:
-        look.context.grant_permissions(["clipboard-read", "clipboard-write"])
-        look.page.goto("/signals/btc-funding-regime")
-        button = look.page.locator("button[data-copy]:visible").first
-        button.click()
-        expect(button).to_have_text("Copied")
-        copied = look.page.evaluate("navigator.clipboard.readText()")
-        assert "/badge/signal/btc-funding-regime.svg" in copied
+def test_a_badge_is_copied_as_markdown(look: Look, page: Page) -> None:
+    look.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.goto("/signals/btc-funding-regime")
+    button = page.locator("button[data-copy]:visible").first
+    button.click()
+    expect(button).to_have_text("Copied")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert "/badge/signal/btc-funding-regime.svg" in copied
 
 
-def test_briefs_are_paged_to_the_oldest_and_back(demo: Demo, browser: Browser) -> None:
-    with looking(browser, demo.base_url) as look:
-        look.page.goto("/briefs")
-        first = look.page.locator("main li a").first.inner_text()
-        seen = 1
-        while (older := look.page.locator("a[rel=next]")).count():
-            older.first.click()
-            look.page.wait_for_load_state()
-            seen += 1
-        assert seen > 1
-        for _ in range(seen - 1):
-            look.page.locator("a[rel=prev]").first.click()
-            look.page.wait_for_load_state()
-        assert look.page.locator("main li a").first.inner_text() == first
+def test_briefs_are_paged_to_the_oldest_and_back(page: Page) -> None:
+    page.goto("/briefs")
+    first = page.locator("main li a").first.inner_text()
+    seen = 1
+    while (older := page.locator("a[rel=next]")).count():
+        older.first.click()
+        page.wait_for_load_state()
+        seen += 1
+    assert seen > 1
+    for _ in range(seen - 1):
+        page.locator("a[rel=prev]").first.click()
+        page.wait_for_load_state()
+    assert page.locator("main li a").first.inner_text() == first
 
 
-def test_an_endpoint_is_tried_out_in_the_docs(demo: Demo, browser: Browser) -> None:
-    with looking(browser, demo.base_url) as look:
-        look.page.goto("/docs")
-        block = look.page.locator(".opblock", has_text="/api/agent/market-state").first
-        block.locator("button").first.click()
-        block.get_by_role("button", name="Try it out").click()
-        block.get_by_role("button", name="Execute").click()
-        expect(
-            block.locator(".live-responses-table tbody .response-col_status").first
-        ).to_contain_text("200")
-        assert look.hosts == {demo.base_url.split("/")[2]}
-        assert look.problems == []
+def test_an_endpoint_is_tried_out_in_the_docs(demo: Demo, look: Look, page: Page) -> None:
+    page.goto("/docs")
+    block = page.locator(".opblock", has_text="/api/agent/market-state").first
+    block.locator("button").first.click()
+    block.get_by_role("button", name="Try it out").click()
+    block.get_by_role("button", name="Execute").click()
+    status = block.locator(".live-responses-table tbody .response-col_status").first
+    expect(status).to_contain_text("200")
+    assert look.hosts == {demo.base_url.split("/")[2]}
+    assert look.problems == []
 
 
-def test_markets_are_searched_and_sorted_where_they_stand(demo: Demo, browser: Browser) -> None:
-    with looking(browser, demo.base_url) as look:
-        look.page.goto("/markets")
-        everything = look.page.locator("tbody tr:visible").count()
-        look.page.get_by_role("searchbox").fill("btc")
-        expect(look.page.locator("tbody tr:visible").first).to_contain_text("BTC")
-        assert look.page.locator("tbody tr:visible").count() < everything
+def test_a_watchlist_is_kept_in_the_browser(look: Look, page: Page) -> None:
+    page.goto("/markets?sort=symbol&order=asc")
+    for symbol in ("SOL", "BTC"):
+        page.get_by_role("button", name=f"Watch {symbol}", exact=True).click()
+    page.get_by_role("link", name="Watchlist").click()
+    shown = page.locator("tbody tr:visible")
+    expect(shown).to_have_count(2)
+    page.reload()
+    expect(shown).to_have_count(2)
+    assert page.url.endswith("?sort=symbol&order=asc&watch=1")
+    assert look.violations() == []
+    assert look.problems == []
 
 
-def test_a_watchlist_is_kept_in_the_browser(demo: Demo, browser: Browser) -> None:
-    with looking(browser, demo.base_url) as look:
-        look.page.goto("/markets?sort=symbol&order=asc")
-        for symbol in ("SOL", "BTC"):
-            look.page.get_by_role("button", name=f"Watch {symbol}", exact=True).click()
-        look.page.get_by_role("link", name="Watchlist").click()
-        shown = look.page.locator("tbody tr:visible")
-        expect(shown).to_have_count(2)
-        look.page.reload()
-        expect(shown).to_have_count(2)
-        assert look.page.url.endswith("?sort=symbol&order=asc&watch=1")
-        assert look.violations() == []
-        assert look.problems == []
+def test_a_watchlist_says_what_it_lacks_and_keeps_the_focus(page: Page) -> None:
+    page.goto("/markets")
+    page.evaluate('localStorage.setItem(\'watched-perpetuals\', \'["BTC","ETH","GONE"]\')')
+    page.goto("/markets?q=none&q=&watch=1&sort=symbol")
+    note, star = page.locator("#watched"), page.get_by_role("button", name="Watch ")
+    expect(note).to_have_text("1 watched coin is not listed here: GONE.")
+    star.first.click()
+    expect(page.get_by_role("button", name="Watch ETH")).to_be_focused()
+    page.evaluate("Storage.prototype.setItem = null")
+    star.first.click()
+    expect(page.get_by_role("link", name="Watchlist")).to_be_focused()
+    expect(note).to_contain_text("Your browser blocks storage for this site.")
 
 
-def test_a_watchlist_says_what_it_lacks_and_keeps_the_focus(demo: Demo, browser: Browser) -> None:
-    with looking(browser, demo.base_url) as look:
-        look.page.goto("/markets")
-        look.page.evaluate('localStorage.setItem(\'watched-perpetuals\', \'["BTC","ETH","GONE"]\')')
-        look.page.goto("/markets?q=none&q=&watch=1&sort=symbol")
-        note, star = look.page.locator("#watched"), look.page.get_by_role("button", name="Watch ")
-        expect(note).to_have_text("1 watched coin is not listed here: GONE.")
-        star.first.click()
-        expect(look.page.get_by_role("button", name="Watch ETH")).to_be_focused()
-        look.page.evaluate("Storage.prototype.setItem = null")
-        star.first.click()
-        expect(look.page.get_by_role("link", name="Watchlist")).to_be_focused()
-        expect(note).to_contain_text("Your browser blocks storage for this site.")
-
-
-def test_a_slash_leads_to_the_search_and_escape_clears_it(demo: Demo, browser: Browser) -> None:
-    with looking(browser, demo.base_url) as look:
-        look.page.goto("/markets?crowd=long")
-        shown = look.page.locator("tbody tr:visible")
-        everything = shown.count()
-        look.page.keyboard.press("/")
-        look.page.keyboard.type("no such coin")
-        expect(shown).to_have_count(0)
-        assert look.page.url.endswith("?crowd=long&q=no+such+coin")
-        look.page.keyboard.press("Escape")
-        expect(shown).to_have_count(everything)
-        assert look.page.url.endswith("?crowd=long")
+def test_a_slash_leads_to_the_search_and_escape_clears_it(page: Page) -> None:
+    page.goto("/markets?sort=symbol&order=asc")
+    shown = page.locator("tbody tr:visible")
+    everything = shown.count()
+    page.keyboard.press("/")
+    page.keyboard.type("btc ")
+    expect(shown.first).to_contain_text("BTC")
+    assert shown.count() < everything
+    assert page.url.endswith("?sort=symbol&order=asc&q=btc+")
+    page.keyboard.press("Escape")
+    expect(shown).to_have_count(everything)
+    assert page.url.endswith("?sort=symbol&order=asc")
 
 
 @pytest.mark.parametrize(
     ("sort", "column"),
     [("price", 1), ("change", 2), ("funding", 3), ("week", 6), ("long-accounts", 8)],
 )
-def test_markets_are_sorted_by_what_their_rows_show(
-    sort: str, column: int, demo: Demo, browser: Browser
-) -> None:
-    with looking(browser, demo.base_url) as look:
-        look.page.goto("/markets")
-        down = _sorted(look.page, sort, column)
-        up = _sorted(look.page, sort, column)
-        assert down == sorted(down, reverse=True)
-        assert up == sorted(up)
-        assert len(up) > 50
-        assert len(set(up)) > 1
-        heading = look.page.locator(f"th[data-sort={sort}]")
-        assert heading.get_attribute("aria-sort") == "ascending"
+def test_markets_are_sorted_by_what_their_rows_show(page: Page, sort: str, column: int) -> None:
+    page.goto("/markets")
+    down = _sorted(page, sort, column)
+    up = _sorted(page, sort, column)
+    assert down == sorted(down, reverse=True)
+    assert up == sorted(up)
+    assert len(up) > 50
+    assert len(set(up)) > 1
+    heading = page.locator(f"th[data-sort={sort}]")
+    assert heading.get_attribute("aria-sort") == "ascending"
 
 
 def _sorted(page: Page, sort: str, column: int) -> list[float]:
@@ -212,16 +203,15 @@ def _sorted(page: Page, sort: str, column: int) -> list[float]:
     return [float(each.replace(",", "")) for each in shown if each != "—"]
 
 
-def test_a_chart_tells_the_value_under_the_pointer(demo: Demo, browser: Browser) -> None:
-    with looking(browser, demo.base_url) as look:
-        look.page.goto("/")
-        rates, interest = look.page.locator("svg[data-series]").all()[:2]
-        rates.hover()
-        expect(_readout(rates)).to_contain_text(re.compile(r"UTC: [+-]0\.\d+\s% per 8\sh$"))
-        interest.hover()
-        expect(_readout(interest)).to_contain_text(re.compile(r"UTC: \$\d+\.\d\dB$"))
-        expect(_readout(rates)).not_to_contain_text("UTC:")
-        assert look.problems == []
+def test_a_chart_tells_the_value_under_the_pointer(look: Look, page: Page) -> None:
+    page.goto("/")
+    rates, interest = page.locator("svg[data-series]").all()[:2]
+    rates.hover()
+    expect(_readout(rates)).to_contain_text(re.compile(r"UTC: [+-]0\.\d+\s% per 8\sh$"))
+    interest.hover()
+    expect(_readout(interest)).to_contain_text(re.compile(r"UTC: \$\d+\.\d\dB$"))
+    expect(_readout(rates)).not_to_contain_text("UTC:")
+    assert look.problems == []
 
 
 def test_a_tap_on_a_chart_tells_a_value_and_keeps_it(demo: Demo, browser: Browser) -> None:
@@ -240,27 +230,26 @@ def test_a_tap_on_a_chart_tells_a_value_and_keeps_it(demo: Demo, browser: Browse
         assert look.problems == []
 
 
-def test_a_chart_is_read_by_keys(demo: Demo, browser: Browser) -> None:
-    with looking(browser, demo.base_url) as look:
-        look.page.goto("/")
-        chart = look.page.locator("svg[data-series]").first
-        look.page.locator("#charts figcaption").first.locator("a").last.focus()
-        look.page.keyboard.press("Tab")
-        expect(chart).to_be_focused()
-        readout = _readout(chart)
-        expect(readout).to_contain_text("UTC: ")
-        expect(readout).to_have_attribute("aria-live", "polite")
-        seen = [readout.inner_text()]
-        for key in ("ArrowLeft", "ArrowLeft", "Home"):
-            look.page.keyboard.press(key)
-            expect(readout).not_to_have_text(seen[-1])
-            seen.append(readout.inner_text())
-        assert sorted(seen, reverse=True) == seen
-        assert look.violations() == []
-        look.page.keyboard.press("Escape")
-        expect(chart).not_to_be_focused()
-        expect(readout).not_to_contain_text("UTC: ")
-        assert readout.get_attribute("aria-live") is None
+def test_a_chart_is_read_by_keys(look: Look, page: Page) -> None:
+    page.goto("/")
+    chart = page.locator("svg[data-series]").first
+    page.locator("#charts figcaption").first.locator("a").last.focus()
+    page.keyboard.press("Tab")
+    expect(chart).to_be_focused()
+    readout = _readout(chart)
+    expect(readout).to_contain_text("UTC: ")
+    expect(readout).to_have_attribute("aria-live", "polite")
+    seen = [readout.inner_text()]
+    for key in ("ArrowLeft", "ArrowLeft", "Home"):
+        page.keyboard.press(key)
+        expect(readout).not_to_have_text(seen[-1])
+        seen.append(readout.inner_text())
+    assert sorted(seen, reverse=True) == seen
+    assert look.violations() == []
+    page.keyboard.press("Escape")
+    expect(chart).not_to_be_focused()
+    expect(readout).not_to_contain_text("UTC: ")
+    assert readout.get_attribute("aria-live") is None
 
 
 @pytest.mark.parametrize("width", [1280, 390, 320])
@@ -307,17 +296,16 @@ def _expect_readable(chart: Locator) -> None:
     )
 
 
-def test_values_that_did_not_come_are_asked_for_again(demo: Demo, browser: Browser) -> None:
-    with looking(browser, demo.base_url) as look:
-        look.page.goto("/")
-        look.page.route("**/api/v1/series/**", lambda route: route.abort(), times=1)
-        chart = look.page.locator("svg[data-series]").first
-        with look.page.expect_event("requestfailed"):
-            chart.hover(position={"x": 90, "y": 60})
-        expect(_readout(chart)).not_to_contain_text("UTC:")
-        chart.hover(position={"x": 100, "y": 60})
-        chart.hover(position={"x": 110, "y": 60})
-        expect(_readout(chart)).to_contain_text("UTC:")
+def test_values_that_did_not_come_are_asked_for_again(page: Page) -> None:
+    page.goto("/")
+    page.route("**/api/v1/series/**", lambda route: route.abort(), times=1)
+    chart = page.locator("svg[data-series]").first
+    with page.expect_event("requestfailed"):
+        chart.hover(position={"x": 90, "y": 60})
+    expect(_readout(chart)).not_to_contain_text("UTC:")
+    chart.hover(position={"x": 100, "y": 60})
+    chart.hover(position={"x": 110, "y": 60})
+    expect(_readout(chart)).to_contain_text("UTC:")
 
 
 def _readout(chart: Locator) -> Locator:
@@ -389,33 +377,32 @@ class _Links(HTMLParser):
 
 
 def test_a_value_goes_live_and_is_called_stale_when_the_exchange_stops(
-    demo: Demo, browser: Browser
+    demo: Demo, look: Look, page: Page
 ) -> None:
     # One signal needs the past of the other venues, which is back-filled after the start.
     eventually(lambda: "big unknown" not in httpx2.get(demo.base_url).text, "every signal", 180)
-    with looking(browser, demo.base_url) as look:
-        look.page.clock.install()
-        look.page.goto("/")
-        pill = look.page.locator("[data-pill]").first
-        unknown = look.page.locator("#signals-now dd.unknown")
-        expect(pill).to_have_text("live")
-        expect(unknown).to_have_count(0)
-        look.page.evaluate(_LISTEN)
-        _wait_for_news(look)
-        _barograph(demo, "demo", "fault", "exchange", "on")
-        try:
-            expect(pill).to_have_text("stale", timeout=60_000)
-            figures = look.page.locator("#figures")
-            _take_turns(look, lambda: figures.inner_html().strip() == "", "no figures")
-            expect(look.page.locator("#cite")).to_be_empty()
-            expect(unknown).to_have_count(len(MARKET_METHODS) - 1)
-        finally:
-            _barograph(demo, "demo", "fault", "exchange", "off")
-        _take_turns(look, lambda: pill.inner_text() == "live", "live again")
-        expect(figures).not_to_be_empty()
-        heard = [f"Page status: {each}" for each in ("stale", "live")]
-        assert look.page.evaluate("window.heard") == heard
-        assert look.problems == []
+    page.clock.install()
+    page.goto("/")
+    pill = page.locator("[data-pill]").first
+    unknown = page.locator("#signals-now dd.unknown")
+    expect(pill).to_have_text("live")
+    expect(unknown).to_have_count(0)
+    page.evaluate(_LISTEN)
+    _wait_for_news(page)
+    _barograph(demo, "demo", "fault", "exchange", "on")
+    try:
+        expect(pill).to_have_text("stale", timeout=60_000)
+        figures = page.locator("#figures")
+        _take_turns(page, lambda: figures.inner_html().strip() == "", "no figures")
+        expect(page.locator("#cite")).to_be_empty()
+        expect(unknown).to_have_count(len(MARKET_METHODS) - 1)
+    finally:
+        _barograph(demo, "demo", "fault", "exchange", "off")
+    _take_turns(page, lambda: pill.inner_text() == "live", "live again")
+    expect(figures).not_to_be_empty()
+    heard = [f"Page status: {each}" for each in ("stale", "live")]
+    assert page.evaluate("window.heard") == heard
+    assert look.problems == []
 
 
 _LISTEN = """() => {
@@ -426,27 +413,27 @@ _LISTEN = """() => {
 }"""
 
 
-def _wait_for_news(look: Look) -> None:
+def _wait_for_news(page: Page, where: str = "#market") -> None:
     """Wait until the page has shown a newer reading than now."""
-    read = look.page.locator("#market [data-since]")
+    read = page.locator(f"{where} [data-since]")
     before = read.get_attribute("data-since")
-    _take_turns(look, lambda: read.get_attribute("data-since") != before, "a newer reading")
+    _take_turns(page, lambda: read.get_attribute("data-since") != before, "a newer reading")
 
 
-def _take_turns(look: Look, is_shown: Callable[[], bool], what: str) -> None:
+def _take_turns(page: Page, is_shown: Callable[[], bool], what: str) -> None:
     """Let the page ask again and again, without the pauses, until it shows something."""
 
     def ask_and_look() -> bool:
-        with look.page.expect_response(lambda answer: answer.request.resource_type == "fetch"):
-            _pass_time(look, TURN)
+        with page.expect_response(lambda answer: answer.request.resource_type == "fetch"):
+            _pass_time(page, TURN)
         return is_shown()
 
     eventually(ask_and_look, what, 60)
 
 
-def _pass_time(look: Look, time: timedelta) -> None:
+def _pass_time(page: Page, time: timedelta) -> None:
     """Let the page, whose clock can be moved, be so much older at once."""
-    look.page.clock.fast_forward(time // timedelta(milliseconds=1))
+    page.clock.fast_forward(time // timedelta(milliseconds=1))
 
 
 REST = timedelta(minutes=31)
@@ -459,28 +446,25 @@ _COME_BACK = """(fewer) => {
 }"""
 
 
-def test_a_visitor_who_comes_back_reads_what_changed(demo: Demo, browser: Browser) -> None:
-    with looking(browser, demo.base_url) as look:
-        look.page.clock.install()
-        look.page.goto("/")
-        visits = look.page.locator("#visits")
-        expect(visits).to_be_hidden()
-        look.page.evaluate(_COME_BACK, 100)
-        for _ in range(2):  # a reload belongs to the same visit
-            look.page.goto("/")
-            expect(visits.locator("li a:visible")).to_have_count(8)
-            expect(visits.get_by_text("Nothing changed.")).to_be_hidden()
-        assert look.violations() == []
+def test_a_visitor_who_comes_back_reads_what_changed(look: Look, page: Page) -> None:
+    page.clock.install()
+    page.goto("/")
+    visits = page.locator("#visits")
+    expect(visits).to_be_hidden()
+    page.evaluate(_COME_BACK, 100)
+    for _ in range(2):  # a reload belongs to the same visit
+        page.goto("/")
+        expect(visits.locator("li a:visible")).to_have_count(8)
+        expect(visits.get_by_text("Nothing changed.")).to_be_hidden()
+    assert look.violations() == []
 
-        look.page.evaluate(_COME_BACK, 0)
-        look.page.goto("/")
-        expect(visits.get_by_text("Nothing changed.")).to_be_visible()
-        before = visits.locator("time").first.inner_text()
-        _pass_time(look, REST)
-        _take_turns(
-            look, lambda: visits.locator("time").first.inner_text() != before, "a new visit"
-        )
-        assert look.problems == []
+    page.evaluate(_COME_BACK, 0)
+    page.goto("/")
+    expect(visits.get_by_text("Nothing changed.")).to_be_visible()
+    before = visits.locator("time").first.inner_text()
+    _pass_time(page, REST)
+    _take_turns(page, lambda: visits.locator("time").first.inner_text() != before, "a new visit")
+    assert look.problems == []
 
 
 NO_STORAGE = "Object.defineProperty(window, 'localStorage', { get() { throw new Error('no'); } })"
@@ -493,83 +477,64 @@ _AT_FIRST = """new MutationObserver((_, observer) => {
 
 @pytest.mark.parametrize("is_kept", [True, False], ids=["kept", "storage is blocked"])
 def test_a_chosen_theme_is_applied_before_anything_is_drawn(
-    demo: Demo, browser: Browser, *, is_kept: bool
+    look: Look, page: Page, *, is_kept: bool
 ) -> None:
-    with looking(browser, demo.base_url) as look:  # the system's theme is light
-        look.page.add_init_script(_AT_FIRST if is_kept else f"{NO_STORAGE}; {_AT_FIRST}")
-        look.page.goto("/pricing")
-        control, colours = look.page.get_by_label("Theme"), {}
-        expect(control).to_have_value("system")
-        for theme in ("dark", "light", "system"):
-            control.select_option(theme)
-            colours[theme] = look.page.evaluate("getComputedStyle(document.body).backgroundColor")
-            look.page.reload()
-            expect(control).to_have_value(theme if is_kept else "system")
-            assert look.page.evaluate("themeAtFirst") == (theme if is_kept else "system")
-        assert colours["dark"] != colours["light"] == colours["system"]
-        assert look.problems == []
+    # the system's theme is light
+    page.add_init_script(_AT_FIRST if is_kept else f"{NO_STORAGE}; {_AT_FIRST}")
+    page.goto("/pricing")
+    control, colours = page.get_by_label("Theme"), {}
+    expect(control).to_have_value("system")
+    for theme in ("dark", "light", "system"):
+        control.select_option(theme)
+        colours[theme] = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        page.reload()
+        expect(control).to_have_value(theme if is_kept else "system")
+        assert page.evaluate("themeAtFirst") == (theme if is_kept else "system")
+    assert colours["dark"] != colours["light"] == colours["system"]
+    assert look.problems == []
 
 
-def test_a_browser_that_keeps_nothing_has_only_first_visits(demo: Demo, browser: Browser) -> None:
-    with looking(browser, demo.base_url) as look:
-        look.page.add_init_script(NO_STORAGE)
-        for _ in range(2):
-            look.page.goto("/", wait_until="networkidle")
-            expect(look.page.locator("#visits")).to_be_hidden()
-        assert look.problems == []
+def test_a_browser_that_keeps_nothing_has_only_first_visits(look: Look, page: Page) -> None:
+    page.add_init_script(NO_STORAGE)
+    for _ in range(2):
+        page.goto("/", wait_until="networkidle")
+        expect(page.locator("#visits")).to_be_hidden()
+    assert look.problems == []
 
 
-def test_news_take_nobody_from_where_they_are(demo: Demo, browser: Browser) -> None:
-    with looking(browser, demo.base_url) as look:
-        look.page.clock.install()
-        look.page.goto("/")
-        button = look.page.locator("#cite button")
-        button.focus()
-        cited = look.page.locator("#citation").inner_text()
-        look.page.evaluate("document.getElementById('briefs-now').isTheFirst = true")
-        _wait_for_news(look)
-        expect(look.page.locator("#citation")).not_to_have_text(cited)
-        expect(button).to_be_focused()
-        assert look.page.evaluate("document.getElementById('briefs-now').isTheFirst")
-        assert look.problems == []
+def test_news_take_nobody_from_where_they_are(look: Look, page: Page) -> None:
+    page.clock.install()
+    page.goto("/")
+    button = page.locator("#cite button")
+    button.focus()
+    cited = page.locator("#citation").inner_text()
+    page.evaluate("document.getElementById('briefs-now').isTheFirst = true")
+    _wait_for_news(page)
+    expect(page.locator("#citation")).not_to_have_text(cited)
+    expect(button).to_be_focused()
+    assert page.evaluate("document.getElementById('briefs-now').isTheFirst")
+    assert look.problems == []
 
 
-def test_news_take_no_selection_away(demo: Demo, browser: Browser) -> None:
-    with looking(browser, demo.base_url) as look:
-        look.page.clock.install()
-        look.page.goto("/")
-        look.page.evaluate("getSelection().selectAllChildren(document.getElementById('citation'))")
-        citation = look.page.locator("#citation")
-        cited = citation.inner_text()
-        _wait_for_news(look)
-        assert look.page.evaluate("String(getSelection())").strip() == cited
-        assert citation.inner_text() == cited
-        look.page.evaluate("getSelection().removeAllRanges()")
-        _take_turns(look, lambda: citation.inner_text() != cited, "another citation")
-
-
-def test_news_take_no_selection_out_of_the_table(demo: Demo, browser: Browser) -> None:
-    with looking(browser, demo.base_url) as look:
-        look.page.clock.install()
-        look.page.goto("/markets")
-        read = look.page.locator("#as-of [data-since]")
-        before = str(read.get_attribute("data-since"))
-        price = look.page.evaluate(
-            """() => {
-                const cell = document.querySelector("tbody tr").cells[1];
-                getSelection().selectAllChildren(cell);
-                return cell.textContent;
-            }"""
-        )
-        _take_turns(look, lambda: read.get_attribute("data-since") != before, "a newer reading")
-        assert look.page.evaluate("String(getSelection())").strip() == price
-        look.page.evaluate("getSelection().removeAllRanges()")
-        cell = look.page.locator("tbody tr td").first
-        _take_turns(look, lambda: cell.inner_text() != price, "another price")
+@pytest.mark.parametrize(
+    ("address", "read", "selected"),
+    [("/", "#market", "#citation"), ("/markets", "#as-of", "tbody tr td")],
+)
+def test_news_take_no_selection_away(page: Page, address: str, read: str, selected: str) -> None:
+    page.clock.install()
+    page.goto(address)
+    text = page.locator(selected).first
+    text.evaluate("(each) => getSelection().selectAllChildren(each)")
+    before = text.inner_text()
+    _wait_for_news(page, read)
+    assert page.evaluate("String(getSelection())").strip() == before
+    assert text.inner_text() == before
+    page.evaluate("getSelection().removeAllRanges()")
+    _take_turns(page, lambda: text.inner_text() != before, "another text")
 
 
 def test_a_page_that_hears_nothing_new_says_at_its_bound_that_it_is_stale(
-    demo: Demo, browser: Browser
+    demo: Demo, look: Look, page: Page
 ) -> None:
     later = timedelta(0)
 
@@ -577,85 +542,81 @@ def test_a_page_that_hears_nothing_new_says_at_its_bound_that_it_is_stale(
         date = format_datetime(datetime.now(UTC) + later, usegmt=True)
         route.fulfill(status=304, headers={"Date": date})
 
-    with looking(browser, demo.base_url) as look:
-        look.page.clock.install()
-        look.page.goto("/")
-        look.page.route(f"{demo.base_url}/", nothing_new)
-        look.page.evaluate(_LISTEN)
-        later = PAST_ITS_BOUND
-        _pass_time(look, PAST_ITS_BOUND)
-        expect(look.page.locator("[data-pill]")).to_have_text("stale", timeout=40_000)
-        expect(look.page.locator("h1")).to_have_text("We don't have a current market reading.")
-        price = look.page.locator("#figures .big").first
-        expect(price).to_have_css("text-decoration-line", "line-through")
-        measure = look.page.locator("#figures .measure").first
-        expect(measure).to_have_css("text-decoration-line", "line-through")
-        expect(look.page.locator("#signals-now .big", has_text="unknown")).to_have_count(
-            len(MARKET_METHODS) - 1
-        )
-        assert look.page.evaluate("window.heard") == ["Page status: stale"]
-        assert look.violations() == []
-        look.page.unroute(f"{demo.base_url}/")
-        pill = look.page.locator("[data-pill]")
-        _take_turns(look, lambda: pill.inner_text() == "live", "live again")
-        expect(price).to_have_css("text-decoration-line", "none")
+    page.clock.install()
+    page.goto("/")
+    page.route(f"{demo.base_url}/", nothing_new)
+    page.evaluate(_LISTEN)
+    later = PAST_ITS_BOUND
+    _pass_time(page, PAST_ITS_BOUND)
+    expect(page.locator("[data-pill]")).to_have_text("stale", timeout=40_000)
+    expect(page.locator("h1")).to_have_text("We don't have a current market reading.")
+    price = page.locator("#figures .big").first
+    expect(price).to_have_css("text-decoration-line", "line-through")
+    measure = page.locator("#figures .measure").first
+    expect(measure).to_have_css("text-decoration-line", "line-through")
+    expect(page.locator("#signals-now .big", has_text="unknown")).to_have_count(
+        len(MARKET_METHODS) - 1
+    )
+    assert page.evaluate("window.heard") == ["Page status: stale"]
+    assert look.violations() == []
+    page.unroute(f"{demo.base_url}/")
+    pill = page.locator("[data-pill]")
+    _take_turns(page, lambda: pill.inner_text() == "live", "live again")
+    expect(price).to_have_css("text-decoration-line", "none")
 
 
 @pytest.mark.parametrize("address", ["/", "/markets", "/markets/BTC", "/signals"])
 def test_a_page_that_is_cut_off_shows_no_old_number_as_new(
-    address: str, demo: Demo, browser: Browser
+    look: Look, page: Page, address: str
 ) -> None:
-    with looking(browser, demo.base_url) as look:
-        look.page.clock.install()
-        look.page.goto(address, wait_until="networkidle")
-        expect(look.page.locator(".past")).to_have_count(0)
-        bounds = look.page.locator("[data-bound]").count()
-        look.context.set_offline(True)
-        _pass_time(look, PAST_ITS_BOUND)
-        expect(look.page.locator("[data-pill]")).to_have_text("connection lost", timeout=40_000)
-        past = bounds - (len(MACRO_METHODS) if address in {"/", "/signals"} else 0)
-        expect(look.page.locator(".past")).to_have_count(past, timeout=40_000)
-        for picture in look.page.locator("img[src*=badge]").all():
-            expect(picture).to_be_hidden()
-        expect(look.page.locator("[data-pill]")).to_have_text("connection lost")
-        look.context.set_offline(False)
-        _pass_time(look, PAST_ITS_BOUND)
-        expect(look.page.locator("[data-pill]")).to_have_text("live", timeout=40_000)
-        expect(look.page.locator(".past")).to_have_count(0)
+    page.clock.install()
+    page.goto(address, wait_until="networkidle")
+    expect(page.locator(".past")).to_have_count(0)
+    bounds = page.locator("[data-bound]").count()
+    look.context.set_offline(True)
+    _pass_time(page, PAST_ITS_BOUND)
+    expect(page.locator("[data-pill]")).to_have_text("connection lost", timeout=40_000)
+    past = bounds - (len(MACRO_METHODS) if address in {"/", "/signals"} else 0)
+    expect(page.locator(".past")).to_have_count(past, timeout=40_000)
+    for picture in page.locator("img[src*=badge]").all():
+        expect(picture).to_be_hidden()
+    expect(page.locator("[data-pill]")).to_have_text("connection lost")
+    look.context.set_offline(False)
+    _pass_time(page, PAST_ITS_BOUND)
+    expect(page.locator("[data-pill]")).to_have_text("live", timeout=40_000)
+    expect(page.locator(".past")).to_have_count(0)
 
 
-def test_a_page_that_is_gone_says_so_and_blames_no_connection(demo: Demo, browser: Browser) -> None:
-    with looking(browser, demo.base_url) as look:
-        look.page.clock.install()
-        look.page.goto("/markets/SOL")
-        pill = look.page.locator("[data-pill]")
-        look.page.route("**/markets/SOL", lambda route: route.fulfill(status=404))
-        _take_turns(look, lambda: pill.inner_text() == "page removed", "that it is gone")
-        look.page.unroute("**/markets/SOL")
-        _take_turns(look, lambda: pill.inner_text() == "live", "live again")
+def test_a_page_that_is_gone_says_so_and_blames_no_connection(page: Page) -> None:
+    page.clock.install()
+    page.goto("/markets/SOL")
+    pill = page.locator("[data-pill]")
+    page.route("**/markets/SOL", lambda route: route.fulfill(status=404))
+    _take_turns(page, lambda: pill.inner_text() == "page removed", "that it is gone")
+    page.unroute("**/markets/SOL")
+    _take_turns(page, lambda: pill.inner_text() == "live", "live again")
 
 
 def test_a_page_without_an_answer_gives_up_says_so_and_asks_one_at_a_time(
-    demo: Demo, browser: Browser
+    demo: Demo, look: Look, page: Page
 ) -> None:
-    with looking(browser, demo.base_url) as look:
-        look.page.clock.install()
-        look.context.add_init_script(_PATIENCE_BY_THE_PAGE_S_CLOCK)
-        look.page.goto("/", wait_until="networkidle")
-        pill = look.page.locator("[data-pill]")
-        events: list[str] = []
-        look.page.on("requestfailed", lambda _: events.append("given up"))
-        look.page.route(f"{demo.base_url}/", lambda _: events.append("left waiting"))
-        with look.page.expect_request(f"{demo.base_url}/"):
-            _pass_time(look, TURN)
-        _pass_time(look, PATIENCE / 2)
-        expect(pill).to_have_text("live")
-        _pass_time(look, PATIENCE / 2)
-        expect(pill).to_have_text("connection lost")
-        expect(look.page.get_by_role("status")).to_have_text("Page status: connection lost")
-        assert events[:2] == ["left waiting", "given up"]
-        look.page.unroute(f"{demo.base_url}/")
-        _take_turns(look, lambda: pill.inner_text() == "live", "live again")
+    page.clock.install()
+    look.context.add_init_script(_PATIENCE_BY_THE_PAGE_S_CLOCK)
+    page.goto("/", wait_until="networkidle")
+    pill = page.locator("[data-pill]")
+    events: list[str] = []
+    page.on("requestfailed", lambda _: events.append("given up"))
+    page.route(f"{demo.base_url}/", lambda _: events.append("left waiting"))
+    with page.expect_request(f"{demo.base_url}/"):
+        _pass_time(page, TURN)
+    _pass_time(page, PATIENCE / 2)
+    expect(pill).to_have_text("live")
+    _pass_time(page, PATIENCE / 2)
+    expect(pill).to_have_text("connection lost")
+    expect(page.get_by_role("status")).to_have_text("Page status: connection lost")
+    assert events[:2] == ["left waiting", "given up"]
+    page.unroute(f"{demo.base_url}/")
+    _take_turns(page, lambda: pill.inner_text() == "live", "live again")
 
 
 _PATIENCE_BY_THE_PAGE_S_CLOCK = """AbortSignal.timeout = (time) => {
@@ -666,11 +627,10 @@ _PATIENCE_BY_THE_PAGE_S_CLOCK = """AbortSignal.timeout = (time) => {
 """The browser's own goes by the machine's clock, which cannot be moved: ten seconds of waiting."""
 
 
-def test_ages_go_by_the_clock_of_the_server(demo: Demo, browser: Browser) -> None:
-    with looking(browser, demo.base_url) as look:
-        look.page.clock.install(time=datetime.now(UTC) + timedelta(hours=3))
-        look.page.goto("/")
-        age = look.page.locator("#market [data-since]")
-        expect(age).to_have_text(re.compile(r"\(3 h \d+ min ago\)"))
-        _take_turns(look, lambda: age.inner_text().endswith(" s ago)"), "the server's time")
-        expect(look.page.locator("[data-pill]")).to_have_text("live")
+def test_ages_go_by_the_clock_of_the_server(page: Page) -> None:
+    page.clock.install(time=datetime.now(UTC) + timedelta(hours=3))
+    page.goto("/")
+    age = page.locator("#market [data-since]")
+    expect(age).to_have_text(re.compile(r"\(3 h \d+ min ago\)"))
+    _take_turns(page, lambda: age.inner_text().endswith(" s ago)"), "the server's time")
+    expect(page.locator("[data-pill]")).to_have_text("live")

@@ -11,6 +11,7 @@ import pytest
 from support.published_server import published_server
 
 PROJECT = Path(__file__).parents[2]
+CLIENT = PROJECT / "client"
 SERVER_PACKAGES = {"barograph", "fastapi", "granian", "mcp", "pydantic", "starlette"}
 pytestmark = [pytest.mark.e2e, pytest.mark.thorough]
 
@@ -19,29 +20,17 @@ pytestmark = [pytest.mark.e2e, pytest.mark.thorough]
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The Python of a fresh environment with the built client."""
     folder = tmp_path_factory.mktemp("client")
-    wheel: list[str | Path] = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "--quiet",
-        "--no-deps",
-        "--no-build-isolation",
-    ]
-    subprocess.run([*wheel, "-w", folder, PROJECT / "client"], check=True)
+    _pip(sys.executable, "wheel", "--no-deps", "--no-build-isolation", "-w", folder, CLIENT)
     subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
     found = folder / "venv/bin/python"
     (built,) = folder.glob("barograph_client-*.whl")
-    install: list[str | Path] = [
-        found,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-    ]
-    subprocess.run([*install, "-c", _constraints(folder), built], check=True)
+    _pip(found, "install", "-c", _constraints(folder), built)
     return found
+
+
+def _pip(python: str | Path, *arguments: str | Path) -> str:
+    command = [python, "-m", "pip", "--disable-pip-version-check", *arguments]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def _constraints(folder: Path) -> Path:
@@ -54,19 +43,15 @@ def _constraints(folder: Path) -> Path:
 
 
 def test_client_installs_without_any_package_of_the_server(python: Path) -> None:
-    listed = subprocess.run(
-        [python, "-m", "pip", "list", "--format", "json", "--disable-pip-version-check"],
-        check=True,
-        capture_output=True,
-    )
-    names = {each["name"].lower() for each in json.loads(listed.stdout)}
+    listed = _pip(python, "list", "--format", "json")
+    names = {each["name"].lower() for each in json.loads(listed)}
 
     assert {"barograph-client", "httpx2", "msgspec"} <= names
     assert names & SERVER_PACKAGES == set()
 
 
 def test_example_of_its_readme_runs_in_the_fresh_environment(python: Path, tmp_path: Path) -> None:
-    readme = (PROJECT / "client/README.md").read_text("utf-8")
+    readme = (CLIENT / "README.md").read_text("utf-8")
     (program,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
     with published_server(tmp_path, workers=1) as address:
         program = program.replace("http://127.0.0.1:8080", address)

@@ -4,17 +4,17 @@ import json
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 
 import pytest
 
 from barograph.kit.clock import system_clock
 from support.entitled_server import EntitledServer
 from support.payments import STANCE, header, payload, proof
-from support.processes import HOST, answer_200, eventually, running
+from support.processes import HOST, answer_200, eventually, running, unused_port
 from support.subscribers import STANCE_READS
+from support.witnesses import listening
 
 pytestmark = pytest.mark.e2e
 
@@ -27,58 +27,35 @@ class SlowFacilitator:
     def __init__(self) -> None:
         self.asked, self.may_settle = Event(), Event()
         self.charges = 0
-        self.url = ""
 
-    def answer(self, path: str, payer: str) -> dict[str, object]:
+    def answer(self, path: str, body: str) -> tuple[int, str]:
+        payer = json.loads(body)["paymentPayload"]["payload"]["authorization"]["from"]
         if path == "/verify":
-            return {"isValid": True, "payer": payer}
+            return 200, json.dumps({"isValid": True, "payer": payer})
         self.charges += 1
         self.asked.set()
         assert self.may_settle.wait(20)
         moved = {"transaction": "0x" + "ab" * 32, "network": STANCE.network}
-        return {"success": True, "payer": payer, **moved}
-
-    @contextmanager
-    def serving(self) -> Iterator[None]:
-        own = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                payer = asked["paymentPayload"]["payload"]["authorization"]["from"]
-                body = json.dumps(own.answer(self.path, payer)).encode()
-                self.send_response(200)
-                self.send_header("content-length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                """Say nothing."""
-
-        with ThreadingHTTPServer((HOST, 0), Handler) as server:
-            self.url = f"http://{HOST}:{server.server_port}"
-            Thread(target=server.serve_forever).start()
-            try:
-                yield
-            finally:
-                self.may_settle.set()
-                server.shutdown()
+        return 200, json.dumps({"success": True, "payer": payer, **moved})
 
 
 @contextmanager
 def shop(folder: Path, facilitator: SlowFacilitator) -> Iterator[EntitledServer]:
-    server = EntitledServer(folder)
+    server, port = EntitledServer(folder), unused_port()
     given = {
         "DATA": str(folder / "data"),
         "PORT": str(server.port),
         "ACCEPT_TERMS": "selling",
-        "X402_FACILITATOR_URL": facilitator.url,
+        "X402_FACILITATOR_URL": f"http://{HOST}:{port}",
         "X402_NETWORK": STANCE.network,
         "X402_ASSET": STANCE.asset,
         "X402_PAY_TO": STANCE.pay_to,
     }
     environment = {f"BAROGRAPH_{name}": value for name, value in given.items()}
-    with running("serve", log=folder / "web.log", **environment):
+    with (
+        listening(port, facilitator.answer),
+        running("serve", log=folder / "web.log", **environment),
+    ):
         eventually(lambda: answer_200(f"{server.base_url}/api/agent"), "the server")
         yield server
 
@@ -98,7 +75,7 @@ def leave(server: EntitledServer, shown: str, facilitator: SlowFacilitator) -> N
 
 def test_who_left_while_it_was_settled_is_not_taken_for_served(tmp_path: Path) -> None:
     facilitator = SlowFacilitator()
-    with facilitator.serving(), shop(tmp_path, facilitator) as server:
+    with shop(tmp_path, facilitator) as server:
         shown = header(payload(proof(now_seconds=system_clock() // 1000)))
         leave(server, shown, facilitator)
 

@@ -1,13 +1,12 @@
 """The official Python client against a server of two workers, which know nothing of each other."""
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
-from mcp import Client, MCPError
+from mcp import Client
 
 from support.mcp_peer import says_the_same
 from support.processes import eventually, get
@@ -27,7 +26,6 @@ ENDPOINTS = {
     "get_events": "/api/v1/events?limit=20",
     "get_series": "/api/v1/series/funding?limit=200",
 }
-ANY_ERA = pytest.mark.parametrize("era", ERAS)
 
 
 @pytest.fixture(scope="module")
@@ -41,56 +39,22 @@ def base_url(folder: Path) -> Iterator[str]:
         yield found
 
 
-@ANY_ERA
-def test_the_client_finds_every_tool_and_gets_what_the_endpoints_give(
+@pytest.mark.parametrize("era", ERAS)
+async def test_the_client_finds_every_tool_and_gets_what_the_endpoints_give(
     base_url: str, era: str
 ) -> None:
-    async def use() -> tuple[str, dict[str, Any]]:
-        async with Client(f"{base_url}/api/mcp", mode=era) as client:
-            names = [tool.name for tool in (await client.list_tools()).tools]
-            # The client holds each answer against the schema that the tool was listed with.
-            answers = {name: await client.call_tool(name, {}) for name in names}
-            assert not any(each.is_error for each in answers.values())
-            found = {name: each.structured_content for name, each in answers.items()}
-            return client.protocol_version, found
-
-    revision, found = asyncio.run(use())
-
-    assert revision == ERAS[era]
-    assert found.pop("get_status")["status"] in {"ok", "degraded"}
-    assert found.pop("get_cross_venue")["venues"][0]["venue"] == "bybit"
-    assert set(found) == set(ENDPOINTS)
+    async with Client(f"{base_url}/api/mcp", mode=era) as client:
+        names = [tool.name for tool in (await client.list_tools()).tools]
+        # The client holds each answer against the schema that the tool was listed with.
+        answers = {name: await client.call_tool(name, {}) for name in names}
+        assert client.protocol_version == ERAS[era]
+    assert not any(each.is_error for each in answers.values())
+    told: dict[str, Any] = {name: each.structured_content for name, each in answers.items()}
+    assert told.pop("get_status")["status"] in {"ok", "degraded"}
+    assert told.pop("get_cross_venue")["venues"][0]["venue"] == "bybit"
+    assert set(told) == set(ENDPOINTS)
     for tool, path in ENDPOINTS.items():
-        assert says_the_same(tool, found[tool], _json(base_url + path)), tool
-
-
-@ANY_ERA
-def test_the_client_is_told_of_errors_in_their_own_ways(base_url: str, era: str) -> None:
-    async def use() -> tuple[bool, str, int]:
-        async with Client(f"{base_url}/api/mcp/", mode=era) as client:
-            malformed = await client.call_tool("get_derivatives", {"symbol": "?"})
-            with pytest.raises(MCPError) as unknown:
-                await client.call_tool("get_material_change", {})
-            return malformed.is_error, malformed.content[0].text, unknown.value.code  # type: ignore[union-attr]
-
-    is_error, sentence, code = asyncio.run(use())
-
-    assert is_error
-    assert sentence.startswith("symbol must be")
-    assert code == -32602
-
-
-@pytest.mark.thorough
-@ANY_ERA
-def test_many_clients_at_once_are_all_served(base_url: str, era: str) -> None:
-    async def use() -> bool:
-        async with Client(f"{base_url}/api/mcp", mode=era) as client:
-            return bool((await client.call_tool("get_market", {})).is_error)
-
-    async def together() -> list[bool]:
-        return await asyncio.gather(*(use() for _ in range(10)))
-
-    assert asyncio.run(together()) == [False] * 10
+        assert says_the_same(tool, told[tool], _json(base_url + path)), tool
 
 
 @pytest.mark.outcome(

@@ -68,42 +68,32 @@ def test_conformance_suite_agrees_with_how_headers_are_checked(
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
-def test_inspector_finds_no_fault_in_any_schema(base_url: str, era: str, tmp_path: Path) -> None:
+def test_inspector_finds_no_fault_and_calls_a_tool(base_url: str, era: str, tmp_path: Path) -> None:
     done = _inspect(base_url, tmp_path, "tools/list", "--strict", "--protocol-era", era)
     assert (done.returncode, done.stderr) == (0, "")
     assert {tool["name"] for tool in json.loads(done.stdout)["tools"]} == set(TOOLS)
-
-
-@pytest.mark.parametrize("era", ["legacy", "modern"])
-def test_inspector_calls_a_tool(base_url: str, era: str, tmp_path: Path) -> None:
     called = ("--tool-name", "get_derivatives", "--tool-arg", "symbol=eth", "--protocol-era", era)
     done = _inspect(base_url, tmp_path, "tools/call", *called)
     assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout)
-    tool, told = "get_derivatives", result["structuredContent"]
+    tool, told = "get_derivatives", json.loads(done.stdout)["structuredContent"]
     assert says_the_same(tool, told, _body(base_url, TOOLS[tool][1]))
 
 
 @pytest.mark.contract("mcp.address", "mcp.no-material-change-tool")
-def test_typescript_clients_read_what_the_endpoints_say(base_url: str) -> None:
+def test_typescript_clients_read_what_the_endpoints_say_and_what_was_wrong(base_url: str) -> None:
     calls = [{"name": name, "arguments": given} for name, (given, _) in TOOLS.items()]
+    calls += [
+        {"name": "get_derivatives", "arguments": {"symbol": "not a symbol"}},
+        {"name": "material_change", "arguments": {}},
+    ]
     expected = [_lasting(_body(base_url, path)) for _, path in TOOLS.values()]
     for visit in _visits(base_url, calls):
         assert visit["capabilities"] == {"tools": {"listChanged": False}}
         assert {tool["name"] for tool in visit["tools"]} == set(TOOLS)
-        answers = visit["answers"]
+        *answers, wrong, unknown = visit["answers"]
         for tool, answer, body in zip(TOOLS, answers, expected, strict=True):
             assert says_the_same(tool, _lasting(answer["structuredContent"]), body), tool
         assert not any(each["isError"] for each in answers)
-
-
-def test_typescript_clients_are_told_what_was_wrong(base_url: str) -> None:
-    calls = [
-        {"name": "get_derivatives", "arguments": {"symbol": "not a symbol"}},
-        {"name": "material_change", "arguments": {}},
-    ]
-    for visit in _visits(base_url, calls):
-        wrong, unknown = visit["answers"]
         assert wrong["isError"]
         assert "symbol" in wrong["text"]
         assert unknown["code"] == -32602

@@ -13,36 +13,11 @@ from support.browsing import NARROW, PHONE, VIEWS, Demo, Look, chromium, looking
 
 pytestmark = [pytest.mark.e2e, pytest.mark.thorough]
 
-KINDS = {
-    "home": "/",
-    "home-60-days": "/?days=60",
-    "markets": "/markets",
-    "market": "/markets/BTC",
-    "cross": "/cross",
-    "cross-coin": "/cross/BTC",
-    "venues": "/venues",
-    "heatmap": "/heatmap",
-    "heatmap-by-change": "/heatmap?by=change",
-    "funding": "/funding",
-    "liquidations": "/liquidations",
-    "liquidations-yesterday": "/liquidations?day=yesterday",
-    "briefs": "/briefs",
-    "guides": "/guides",
-    "signals": "/signals",
-    "signal": "/signals/btc-funding-regime",
-    "record": "/record",
-    "accuracy": "/accuracy",
-    "record-of-a-kind": "/record/rates-desk",
-    "developers": "/developers",
-    "docs": "/docs",
-    "status": "/status",
-    "pricing": "/pricing",
-    "not-found": "/there-is-no-such-page",
-    "link-not-usable": "/keys/never-made",
-}
+MISSING = {"/there-is-no-such-page", "/keys/never-made"}
+SIGNALS = [f"/signals/{method.key}" for method in METHODS]
 CHARTS = "#charts svg[data-series]"
 CONTENT = {
-    "home": {
+    "/": {
         "#figures dd.big": 3,
         "#figures td": 12,
         "#movers tbody tr": 15,
@@ -51,34 +26,38 @@ CONTENT = {
         "#signals-now dd.big": 8,
         "#briefs-now li": 3,
     },
-    "home-60-days": {"[aria-current]:text-is('60 days')": 1, CHARTS: 3},
-    "markets": {"tbody tr td:nth-child(2)": 60, "thead a[href*=sort]": 9, ".tabs a": 5},
-    "market": {"#figures dd.big": 5, CHARTS: 4, "#facts tbody tr": 5, "#citation": 1},
-    "cross": {"tbody tr td:nth-child(2)": 60, "thead a[href*=sort]": 4},
-    "cross-coin": {"#figures dd.big": 4, "#by-venue tbody tr": 3, "#citation": 1},
-    "venues": {".cards h2": 3, ".cards tbody tr": 12},
-    "heatmap": {".map a[href*=markets]": 25, ".legend li": 10},
-    "heatmap-by-change": {"[aria-current]:text-is('Price change in 24 h')": 1, ".map a": 25},
-    "funding": {"tbody tr td small": 150, "thead a[href*=sort]": 6},
-    "liquidations": {"#day .lead": 1, "#by-hour svg": 1, "tbody tr": 40},
-    "liquidations-yesterday": {"[aria-current]:text-is('Yesterday')": 1, "#by-hour svg": 1},
-    "briefs": {".cards li h2 a": 20, "a[rel=next]": 1},
+    "/?days=60": {"[aria-current]:text-is('60 days')": 1, CHARTS: 3},
+    "/markets": {"tbody tr td:nth-child(2)": 60, "thead a[href*=sort]": 9, ".tabs a": 5},
+    "/markets/BTC": {"#figures dd.big": 5, CHARTS: 4, "#facts tbody tr": 5, "#citation": 1},
+    "/cross": {"tbody tr td:nth-child(2)": 60, "thead a[href*=sort]": 4},
+    "/cross/BTC": {"#figures dd.big": 4, "#by-venue tbody tr": 3, "#citation": 1},
+    "/venues": {".cards h2": 3, ".cards tbody tr": 12},
+    "/heatmap": {".map a[href*=markets]": 25, ".legend li": 10},
+    "/heatmap?by=change": {"[aria-current]:text-is('Price change in 24 h')": 1, ".map a": 25},
+    "/funding": {"tbody tr td small": 150, "thead a[href*=sort]": 6},
+    "/liquidations": {"#day .lead": 1, "#by-hour svg": 1, "tbody tr": 40},
+    "/liquidations?day=yesterday": {"[aria-current]:text-is('Yesterday')": 1, "#by-hour svg": 1},
+    "/briefs": {".cards li h2 a": 20, "a[rel=next]": 1},
     "brief": {"article p": 2, "article td": 4, "main details > summary": 1, "#citation": 1},
-    "guides": {".columns li h2 a": 27, ".columns li strong": 27},
+    "/guides": {".columns li h2 a": 27, ".columns li strong": 27},
     "guide": {".figures dd.big": 2},
-    "signals": {"tbody tr th a": 8, "tbody tr strong": 8},
-    "signal": {"#current dd.big": 4, ".lanes tbody tr": 3, "#recorded .events strong": 3},
-    "accuracy": {".headline": 3, "#limits": 1},
-    "record": {".columns article": 3, "details > summary": 4, "#yourself": 1},
-    "record-of-a-kind": {"tbody td.digest": 50},
-    "developers": {".group > summary": 10, "#limits": 1, "pre code": 5},
-    "docs": {".banner a": 1},
-    "status": {"li[data-part] .pill": 10, ".strip": 10},
-    "pricing": {".price": 3, "tbody tr": 5},
-    "not-found": {"h1:text-is('Not found')": 1, "main a": 4},
-    "link-not-usable": {"main a": 1},
+    "/signals": {"tbody tr th a": 8, "tbody tr strong": 8},
+    "/signals/btc-funding-regime": {
+        "#current dd.big": 4,
+        ".lanes tbody tr": 3,
+        "#recorded .events strong": 3,
+    },
+    "/accuracy": {".headline": 3, "#limits": 1},
+    "/record": {".columns article": 3, "details > summary": 4, "#yourself": 1},
+    "/record/rates-desk": {"tbody td.digest": 50},
+    "/developers": {".group > summary": 10, "#limits": 1, "pre code": 5},
+    "/docs": {".banner a": 1},
+    "/status": {"li[data-part] .pill": 10, ".strip": 10},
+    "/pricing": {".price": 3, "tbody tr": 5},
+    "/there-is-no-such-page": {"h1:text-is('Not found')": 1, "main a": 4},
+    "/keys/never-made": {"main a": 1},
 }
-"""What each kind of page holds, and at least how often."""
+"""What each page holds, and at least how often; a brief and a guide stand for all of them."""
 
 
 @pytest.fixture(scope="module")
@@ -109,49 +88,30 @@ def plain(demo: Demo, browser: Browser) -> Iterator[Look]:
 
 @pytest.fixture(scope="module")
 def addresses(demo: Demo) -> dict[str, str]:
-    """Every kind of page by its name."""
     brief = httpx2.get(f"{demo.base_url}/api/agent/briefs?limit=1").json()["briefs"][0]["url"]
     guide = httpx2.get(f"{demo.base_url}/api/agent/guides").json()["guides"][0]["url"]
-    return {**KINDS, "brief": brief, "guide": guide}
+    return {**{page: page for page in CONTENT}, "brief": brief, "guide": guide}
 
 
-def _is_missing(kind: str) -> bool:
-    return kind in {"not-found", "link-not-usable"}
-
-
-EACH_VIEW = [*KINDS, "brief", "guide"]
-"""Every kind of page."""
-
-
-@pytest.mark.parametrize("kind", EACH_VIEW)
+@pytest.mark.parametrize("kind", CONTENT)
 def test_a_page_has_no_violation_no_error_and_no_sideways_scroll(
     kind: str, demo: Demo, look: Look, addresses: dict[str, str]
 ) -> None:
     look.visit(addresses[kind], VIEWS[0])
-    if kind == "docs":
+    if kind == "/docs":
         look.page.wait_for_selector(".opblock")
     for view in VIEWS:
         look.change(view)
-        look.picture(f"{kind}-{view.name}")
+        look.picture(re.sub(r"\W+", "-", f"page{kind}-{view.name}"))
         assert look.overflow() <= 0, view.name
         # What Swagger UI draws is its own; the frame around it is ours.
-        assert look.violations(out_of="#swagger-ui" if kind == "docs" else None) == [], view
+        assert look.violations(out_of="#swagger-ui" if kind == "/docs" else None) == [], view
     refused = [each for each in look.problems if "status of 4" not in each]
-    assert (refused if _is_missing(kind) else look.problems) == []
+    assert (refused if kind in MISSING else look.problems) == []
     assert look.hosts == {demo.base_url.split("/")[2]}
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("key", [method.key for method in METHODS])
-def test_no_signal_scrolls_sideways_on_a_phone(key: str, look: Look) -> None:
-    look.visit(f"/signals/{key}", PHONE)
-    assert look.overflow() <= 0
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    "address", ["/", "/signals", "/signals/us-rates", "/markets", "/markets/BTC"]
-)
+@pytest.mark.parametrize("address", ["/", "/signals", "/markets", "/markets/BTC", *SIGNALS])
 def test_a_narrow_phone_scrolls_nothing_sideways_and_tables_stay_tables(
     address: str, look: Look
 ) -> None:
@@ -168,7 +128,6 @@ _SHIFTS = """() => new Promise((resolve) => {
 })"""
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("address", ["/", "/markets", "/markets/BTC", "/signals", "/status"])
 def test_nothing_moves_on_a_phone_when_the_script_writes_ages(address: str, look: Look) -> None:
     look.visit(address, PHONE)
@@ -188,7 +147,6 @@ def _come_late(route: Route) -> None:
     route.continue_()
 
 
-@pytest.mark.thorough
 def test_endpoints_open_by_tag_and_by_fragment_without_javascript(plain: Look) -> None:
     plain.visit("/developers")
     operation = plain.page.locator("[data-operation=getMarket] summary")
@@ -200,7 +158,7 @@ def test_endpoints_open_by_tag_and_by_fragment_without_javascript(plain: Look) -
     assert plain.page.locator("#getSignals").is_visible()
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "brief", "guide"])
+@pytest.mark.parametrize("kind", CONTENT)
 def test_a_page_is_complete_without_javascript(
     kind: str, plain: Look, addresses: dict[str, str]
 ) -> None:

@@ -3,8 +3,9 @@
 import signal
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 import pytest
@@ -41,25 +42,35 @@ run_server(settings, worker_memory_mb=16)
 """
 
 
-class Web:
+class Web(NamedTuple):
     """`barograph serve` on a port of its own."""
 
-    def __init__(self, process: Process, port: int) -> None:
-        self.process = process
-        self.port = port
-        self.address = f"http://{HOST}:{port}/api/agent"
+    process: Process
+    port: int
+
+    @property
+    def address(self) -> str:
+        return f"http://{HOST}:{self.port}/api/agent"
 
     def workers(self) -> list[psutil.Process]:
         return self.process.family()[1:]
 
+    def wait(self) -> None:
+        eventually(lambda: answer_200(self.address), "an answer")
+
+
+@contextmanager
+def serving(folder: Path, *arguments: str, **environment: str) -> Iterator[Web]:
+    port = unused_port()
+    command = ("serve", "--port", str(port), "--data", str(folder), *arguments)
+    with running(*command, log=folder / "log", **environment) as process:
+        yield Web(process, port)
+
 
 @pytest.fixture
 def web(tmp_path: Path) -> Iterator[Web]:
-    port = unused_port()
-    arguments = ("serve", "--port", str(port), "--workers", "2", "--data", str(tmp_path))
-    with running(*arguments, log=tmp_path / "log") as process:
-        found = Web(process, port)
-        eventually(lambda: answer_200(found.address), "the first answer")
+    with serving(tmp_path, "--workers", "2") as found:
+        found.wait()
         yield found
 
 
@@ -71,7 +82,7 @@ def test_killed_worker_is_replaced_and_the_service_goes_on(web: Web) -> None:
     before = {each.pid for each in web.workers()}
     assert len(before) == 2
     psutil.Process(min(before)).kill()
-    eventually(lambda: answer_200(web.address), "an answer of the other worker")
+    web.wait()
     eventually(lambda: _two_others(web, before), "a new worker")
     assert all(answer_200(web.address) for _ in range(20))
 
@@ -94,12 +105,10 @@ def test_signal_stops_the_server_with_open_connections(web: Web, number: int) ->
 
 @pytest.mark.thorough
 def test_server_stops_even_when_it_just_started(tmp_path: Path) -> None:
-    port = unused_port()
-    arguments = ("serve", "--port", str(port), "--workers", "2", "--data", str(tmp_path))
-    with running(*arguments, log=tmp_path / "log") as process:
-        eventually(lambda: len(process.family()) > 1 or None, "the first worker")
-        family = process.family()
-        assert process.stop() < 30
+    with serving(tmp_path, "--workers", "2") as web:
+        eventually(lambda: web.workers() or None, "the first worker")
+        family = web.process.family()
+        assert web.process.stop() < 30
         assert none_left(family)
 
 
@@ -116,21 +125,16 @@ def test_idle_connections_do_not_keep_others_out(web: Web) -> None:
 def test_stalled_bodies_end_and_the_file_limit_is_never_reached(
     tmp_path: Path, before: str
 ) -> None:
-    port = unused_port()
-    arguments = ("serve", "--port", str(port), "--data", str(tmp_path))
-    with running(*arguments, log=tmp_path / "log", before=before) as process:
-        web = Web(process, port)
-        eventually(lambda: answer_200(web.address), "the first answer")
+    with serving(tmp_path, before=before) as web:
+        web.wait()
         for worker in web.workers():
             soft, hard = worker.rlimit(psutil.RLIMIT_NOFILE)
             assert soft == hard
         with ExitStack() as stack:
-            stalled = [
-                stack.enter_context(socket.create_connection((HOST, port), 60)) for _ in range(150)
-            ]
+            stalled = [socket.create_connection((HOST, web.port), 60) for _ in range(150)]
             for each in stalled:
-                each.sendall(STALLED % f"{HOST}:{port}".encode())
-            eventually(lambda: answer_200(web.address), "an answer to another client")
+                stack.enter_context(each).sendall(STALLED % f"{HOST}:{web.port}".encode())
+            web.wait()
             for each in stalled:
                 answer = each.makefile("rb").read()  # until the server closes
                 assert answer.startswith(b"HTTP/1.1 408 ")
@@ -213,16 +217,14 @@ def _two_others(web: Web, before: set[int]) -> bool | None:
     "Nothing is for sale: paid endpoints return `not_found`. `/api/status` and the log say why.",
 )
 def test_nothing_is_sold_before_selling_is_confirmed(tmp_path: Path) -> None:
-    port, log = unused_port(), tmp_path / "log"
-    base_url = f"http://{HOST}:{port}"
-    arguments = ("serve", "--port", str(port), "--data", str(tmp_path))
     payments = {f"BAROGRAPH_{name.upper()}": value for name, value in PAYMENTS.items()}
     for terms, status in (("", 404), ("selling", 402)):
-        with running(*arguments, log=log, BAROGRAPH_ACCEPT_TERMS=terms, **payments):
-            eventually(lambda: answer_200(f"{base_url}/api/agent"), "the first answer")
-            answer, checks = get(f"{base_url}/api/x402/feed"), get(f"{base_url}/api/status")
+        with serving(tmp_path, BAROGRAPH_ACCEPT_TERMS=terms, **payments) as web:
+            web.wait()
+            root = f"http://{HOST}:{web.port}"
+            answer, checks = get(f"{root}/api/x402/feed"), get(f"{root}/api/status")
         assert answer is not None
         assert checks is not None
         assert answer.status_code == status
         assert ("add selling to BAROGRAPH_ACCEPT_TERMS" in checks.text) is (status == 404)
-    assert log.read_text().count("selling is not confirmed") == 1
+    assert (tmp_path / "log").read_text().count("selling is not confirmed") == 1

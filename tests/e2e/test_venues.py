@@ -1,6 +1,5 @@
 """Three simulated venues: each can be blocked, stopped or corrupted, and readers get the truth."""
 
-import asyncio
 import threading
 from collections.abc import Iterator
 from datetime import datetime
@@ -268,27 +267,24 @@ DISTORTIONS = {
         pytest.param(list(product(NAMES, DISTORTIONS)), id="at each venue", marks=pytest.mark.long),
     ],
 )
-def test_a_distortion_is_named_within_ten_minutes_of_the_market(
+async def test_a_distortion_is_named_within_ten_minutes_of_the_market(
     tmp_path: Path, cases: list[tuple[str, str]]
 ) -> None:
-    async def work() -> dict[tuple[str, str], str]:
-        found = {}
-        async with running_venues(tmp_path, 8) as stack:
-            for venue, fault in cases:
-                await stack.restart()  # nothing is disputed, and levels are new
-                for _ in range(12):
-                    await stack.minute()
-                stack.faults[venue].turn_on(fault, stack.clock())
-                for _ in range(10):
-                    await stack.minute()
-                    found[venue, fault] = await stack.check("cross-venue")
-                    if "disputed since" in found[venue, fault]:
-                        break
-                stack.faults[venue].clear()
-                await stack.minute()  # a restart begins with the last readings
-        return found
-
-    for (venue, fault), said in asyncio.run(work()).items():
+    found = {}
+    async with running_venues(tmp_path, 8) as stack:
+        for venue, fault in cases:
+            await stack.restart()  # nothing is disputed, and levels are new
+            for _ in range(12):
+                await stack.minute()
+            stack.faults[venue].turn_on(fault, stack.clock())
+            for _ in range(10):
+                await stack.minute()
+                found[venue, fault] = await stack.check("cross-venue")
+                if "disputed since" in found[venue, fault]:
+                    break
+            stack.faults[venue].clear()
+            await stack.minute()  # a restart begins with the last readings
+    for (venue, fault), said in found.items():
         # Hyperliquid publishes no liquidations, so its rates get the other sign.
         inverted = fault == "inverted-side" and venue == "hyperliquid"
         measure = "funding" if inverted else DISTORTIONS[fault]
@@ -297,22 +293,18 @@ def test_a_distortion_is_named_within_ten_minutes_of_the_market(
         assert disputed == {venue}, (fault, said)
 
 
-def test_the_primary_is_used_again_after_fifteen_minutes_and_a_restart(tmp_path: Path) -> None:
-    async def work() -> list[str]:
-        seen = []
-        async with running_venues(tmp_path) as stack:
-            stack.faults["bybit"].turn_on("geo-block", stack.clock())
-            for _ in range(REFUSALS):
-                await stack.take_readings()
-            stack.faults["bybit"].clear()
-            await stack.restart()
-            while "recorded" not in await stack.check("bybit"):  # the breaker waits a minute
-                await stack.take_readings(20)
-            for _ in range(HEALTHY // 20_000):
-                seen.append((await stack.get(LIST))[1]["venue"])
-                await stack.take_readings(20)
+async def test_the_primary_is_used_again_after_fifteen_minutes(tmp_path: Path) -> None:
+    seen = []
+    async with running_venues(tmp_path) as stack:
+        stack.faults["bybit"].turn_on("geo-block", stack.clock())
+        for _ in range(REFUSALS):
+            await stack.take_readings()
+        stack.faults["bybit"].clear()
+        await stack.restart()
+        while "recorded" not in await stack.check("bybit"):  # the breaker waits a minute
+            await stack.take_readings(20)
+        for _ in range(HEALTHY // 20_000):
             seen.append((await stack.get(LIST))[1]["venue"])
-        return seen
-
-    seen = asyncio.run(work())
+            await stack.take_readings(20)
+        seen.append((await stack.get(LIST))[1]["venue"])
     assert seen == ["hyperliquid"] * (len(seen) - 1) + ["bybit"]
