@@ -290,7 +290,6 @@ def test_fresh_demo_starts_over_and_fills_its_past_over_the_wire(tmp_path: Path)
         assert _json(fresh, "/api/agent/market-state")["liq24h"]["available"] is False
         btc = "SELECT at FROM readings WHERE resolution = 'hour' AND contract = 'BTCUSDT'"
         eventually(lambda: len(_rows(data, btc)) >= 30 * 24 or None, "30 days of BTC")
-        eventually(lambda: _json(fresh, "/api/v1/liquidations")["liquidations"] or None, "a stream")
     (tmp_path / "log").unlink()
     with started_demo(tmp_path) as later:  # replays nothing either, so it has no past ETF days
         checks = eventually(lambda: _etf_checks(later), "a reading of the ETF's file")
