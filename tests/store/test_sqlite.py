@@ -88,6 +88,14 @@ async def test_long_statements_and_several_run_in_a_thread(numbers: SQLiteDataba
     assert (await numbers.read(several)).startswith("sqlite-read")
 
 
+async def test_reads_that_move_to_a_thread_leave_no_transaction_open(
+    numbers: SQLiteDatabase,
+) -> None:
+    # SQLite checks the clock every 1,000 instructions of a statement, over all its runs.
+    short = LONG.replace("1000000", "15000")
+    assert {(await numbers.fetch(short))[0][0] for _ in range(500)} == {15_000}
+
+
 def test_transaction_that_waits_for_something_else_is_undone(numbers: SQLiteDatabase) -> None:
     cleaned = []
 

@@ -1,6 +1,7 @@
 """A database in one SQLite file."""
 
 import asyncio
+import math
 import os
 import re
 import time
@@ -146,7 +147,8 @@ class _TakesLong(Exception):
 class _SQLiteConnection:
     """One SQLite connection, opened at the first use.
 
-    On the event loop, a transaction raises `_TakesLong` after `LOOP_SECONDS`.
+    On the event loop, a transaction raises `_TakesLong` if its work takes `LOOP_SECONDS`. BEGIN,
+    COMMIT and ROLLBACK are never interrupted.
     """
 
     def __init__(
@@ -156,22 +158,25 @@ class _SQLiteConnection:
         self._busy_ms = busy_ms
         self._begin = begin
         self._is_on_loop = is_on_loop
-        self._begun_at = 0.0
+        self._begun_at = math.inf
         self._connection: apsw.Connection | None = None
         self._file: tuple[int, int] | None = None
 
     def transact(self, work: Work[T]) -> T:
         try:
             connection = self._open()
-            self._begun_at = time.monotonic()
             cursor = connection.cursor()
             cursor.execute(self._begin)
         except apsw.Error as error:
             raise DatabaseUnavailable(_reason(error)) from error
         try:
+            self._begun_at = time.monotonic()
             result = _run_to_end(work(_SQLiteTransaction(cursor)))
+            self._begun_at = math.inf
             cursor.execute("COMMIT")
         except BaseException as error:
+            # An interrupted ROLLBACK would leave the transaction open for good.
+            self._begun_at = math.inf
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             if isinstance(error, apsw.InterruptError):
