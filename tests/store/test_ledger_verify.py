@@ -3,7 +3,7 @@
 import asyncio
 import random
 import tracemalloc
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,6 +28,7 @@ from barograph.kit.database import Database, DatabaseUnavailable
 from barograph.kit.json import canonical, digest
 from barograph.kit.sqlite import SQLiteDatabase
 from support.clock import HandClock
+from support.operator import on_database
 from support.stances import FUNDING, RATES, make_history, proposal
 
 T = TypeVar("T")
@@ -55,19 +56,8 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def on(path: Path, use: Callable[[Database], Coroutine[Any, Any, T]]) -> T:
-    async def work() -> T:
-        database = SQLiteDatabase(path)
-        try:
-            return await use(database)
-        finally:
-            await database.close()
-
-    return asyncio.run(work())
-
-
 def verified(path: Path) -> IntactRecord | BrokenRecord:
-    return on(path, verify)
+    return on_database(path, verify)
 
 
 @contextmanager
@@ -86,7 +76,7 @@ def unguarded(path: Path) -> Iterator[apsw.Connection]:
 
 def test_a_record_as_it_was_made_is_whole_and_progress_is_told(path: Path) -> None:
     seen: list[tuple[int, int]] = []
-    whole = on(path, lambda database: verify(database, lambda *done: seen.append(done)))
+    whole = on_database(path, lambda database: verify(database, lambda *done: seen.append(done)))
 
     assert whole == WHOLE
     assert seen[-1] == (15, 15)
@@ -167,7 +157,9 @@ def test_a_version_whose_place_was_closed_up_is_missed(path: Path) -> None:
 
 def forge(path: Path, change: dict[str, Any]) -> None:
     """Rewrite the fourth version of a kind, with a digest that fits its text."""
-    version = on(path, lambda database: Ledger(database, HandClock()).version_at(FUNDING, 4))
+    version = on_database(
+        path, lambda database: Ledger(database, HandClock()).version_at(FUNDING, 4)
+    )
     assert version is not None
     forged = replace(version, **change)
     text = canonical(version_document(forged))
@@ -296,7 +288,7 @@ def readable(path: Path) -> object:
         ]
 
     try:
-        return on(path, read)
+        return on_database(path, read)
     except DatabaseUnavailable:
         return None
 
@@ -304,7 +296,9 @@ def readable(path: Path) -> object:
 def verified_against(path: Path, **recorded: ChainEnd) -> BrokenRecord | None:
     marks = {name.replace("_", "-"): mark for name, mark in recorded.items()}
     published = Stances(0, (), {}, marks)
-    return on(path, lambda database: verify_published(Ledger(database, HandClock()), published))
+    return on_database(
+        path, lambda database: verify_published(Ledger(database, HandClock()), published)
+    )
 
 
 def ends(path: Path, kind: str) -> list[ChainEnd]:
@@ -318,7 +312,7 @@ def ends(path: Path, kind: str) -> list[ChainEnd]:
             for row in await ledger.digests(kind, "versions", 0, 100)
         ]
 
-    return on(path, read)
+    return on_database(path, read)
 
 
 def test_a_record_that_holds_what_was_published_is_the_one(path: Path) -> None:

@@ -59,7 +59,7 @@ def test_a_decision_needs_a_reason(why: str) -> None:
         (BY.upper(), "only rules sign as"),
     ],
 )
-def test_a_decision_needs_somebody_who_is_not_the_rules(by: str, said: str) -> None:
+def test_only_a_named_person_decides_by_hand(by: str, said: str) -> None:
     for decide in (lambda: revised(by=by), lambda: signer(by)):
         with pytest.raises(CannotRevise, match=said):
             decide()
