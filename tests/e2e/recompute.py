@@ -1,0 +1,521 @@
+"""Recomputes the numbers that a running demo publishes, from its simulated exchanges' own answers.
+
+    python tests/e2e/recompute.py http://127.0.0.1:8080 --data DIR
+
+The simulated exchanges are pure functions of seed and time, so their answers at the time of any
+reading can be had again. Nothing of the service is imported: every rule is written down once more.
+"""
+
+import argparse
+import csv
+import io
+import json
+import math
+import sys
+import urllib.request
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from barograph_demo.servers import binance_rest, macro_files, rest
+from barograph_demo.servers.faults import BinanceFaults, HyperliquidFaults
+from barograph_demo.servers.faulty_market import FaultyMarket
+from barograph_demo.servers.hyperliquid import Info, InfoRequest
+from barograph_demo.world.macro import MacroWorld
+from barograph_demo.world.venues import BINANCE, VenueMarket
+from barograph_demo.world.world import World
+
+SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
+NEAR = 5 * MINUTE
+"""How far a value may be from exactly 24 hours or 7 days ago."""
+
+LAG = 3 * SECOND
+"""A venue without times in its reply answers at most this long after the time of the reading."""
+
+MAJORS = ("BTC", "ETH", "SOL")
+Row = dict[str, Any]
+
+
+def stamp(text: str) -> int:
+    """Milliseconds since the Unix epoch of an ISO timestamp."""
+    return round(datetime.fromisoformat(text).timestamp() * SECOND)
+
+
+def text_of(at: int) -> str:
+    """The ISO timestamp of a time."""
+    return datetime.fromtimestamp(at / SECOND, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+class Quote(NamedTuple):
+    """One contract as its exchange states it, in percent, USD and coins; one side counted."""
+
+    contract: str
+    price: float
+    mark: float
+    rate: float
+    hours: float
+    next_funding: int
+    coins: float | None
+    usd: float | None
+
+    @property
+    def rate_8h(self) -> float:
+        return self.rate * 8 / self.hours
+
+
+def percent(fraction: str) -> float:
+    """A fraction in percent, without the rounding of binary arithmetic."""
+    return float(Decimal(fraction) * 100)
+
+
+class Exchanges:
+    """The simulated exchanges, which can be asked as of any time."""
+
+    def __init__(self, data: Path) -> None:
+        anchor = json.loads((data / "world.json").read_text())
+        self.world = World(anchor["seed"], anchor["epoch"])
+        self._info = Info(self.world, HyperliquidFaults())
+        self._binance = FaultyMarket(VenueMarket(self.world, BINANCE), BinanceFaults())
+
+    def bybit(self, path: str, at: int, **query: str) -> Any:
+        """The result of a request to Bybit."""
+        query = {"category": "linear", **query}
+        return json.loads(rest.answer(self.world, f"/v5/market/{path}", query, at)[1])["result"]
+
+    def hyperliquid(self, kind: str, at: int, **fields: Any) -> Any:
+        """The answer of Hyperliquid."""
+        return self._info.answer(InfoRequest(kind, **fields), at)
+
+    def binance(self, path: str, at: int, **query: str) -> Any:
+        """The answer of Binance."""
+        return json.loads(binance_rest.answer(self._binance, path, query, at)[1])
+
+    def quotes(self, venue: str, at: int) -> dict[str, Quote]:
+        """All crypto perpetuals of a venue, by contract."""
+        return {quote.contract: quote for quote in getattr(self, f"_{venue}_quotes")(at)}
+
+    def _bybit_quotes(self, at: int) -> Iterator[Quote]:
+        listed = self.bybit("instruments-info", at, limit="1000")["list"]
+        kept = {
+            row["symbol"]: row["fundingInterval"] / 60
+            for row in listed
+            if (row["contractType"], row["quoteCoin"], row["status"])
+            == ("LinearPerpetual", "USDT", "Trading")
+            and row["symbolType"] in ("", "innovation")
+        }
+        for row in self.bybit("tickers", at)["list"]:
+            if row["symbol"] in kept:
+                yield Quote(
+                    row["symbol"],
+                    float(row["lastPrice"]),
+                    float(row["markPrice"]),
+                    percent(row["fundingRate"]),
+                    kept[row["symbol"]],
+                    int(row["nextFundingTime"]),
+                    float(row["singleOpenInterest"]),
+                    float(row["singleOpenInterestValue"]),
+                )
+
+    def _hyperliquid_quotes(self, at: int) -> Iterator[Quote]:
+        meta, contexts = self.hyperliquid("metaAndAssetCtxs", at)
+        for asset, state in zip(meta["universe"], contexts, strict=True):
+            if not asset.get("isDelisted"):
+                mark, coins = float(state["markPx"]), float(state["openInterest"]) / 2
+                following = at // HOUR * HOUR + HOUR
+                rate = percent(state["funding"])
+                yield Quote(asset["name"], mark, mark, rate, 1, following, coins, coins * mark)
+
+    def _binance_quotes(self, at: int) -> Iterator[Quote]:
+        kept = {
+            row["symbol"]
+            for row in self.binance("/fapi/v1/exchangeInfo", at)["symbols"]
+            if (row["contractType"], row["underlyingType"], row["quoteAsset"], row["status"])
+            == ("PERPETUAL", "COIN", "USDT", "TRADING")
+        }
+        hours = {
+            row["symbol"]: row["fundingIntervalHours"]
+            for row in self.binance("/fapi/v1/fundingInfo", at)
+        }
+        prices = {row["symbol"]: row["price"] for row in self.binance("/fapi/v2/ticker/price", at)}
+        for row in self.binance("/fapi/v1/premiumIndex", at):
+            name = row["symbol"]
+            if name in kept:
+                yield Quote(
+                    name,
+                    float(prices[name]),
+                    float(row["markPrice"]),
+                    percent(row["lastFundingRate"]),
+                    hours[name],
+                    row["nextFundingTime"],
+                    None,
+                    None,
+                )
+
+    def yields(self, column: str, at: int) -> dict[str, float]:
+        """The yields of a maturity in this year's file and the one before, by ISO day."""
+        figures, known = MacroWorld(self.world), {}
+        year = datetime.fromtimestamp(at / SECOND, UTC).year
+        for each in (year - 1, year):
+            path = f"{macro_files.TREASURY_PATH}/{each}/all"
+            query = {"type": "daily_treasury_yield_curve"}
+            body = macro_files.answer(figures, path, query, at).body.decode()
+            for row in csv.DictReader(io.StringIO(body)):
+                day = datetime.strptime(row["Date"], "%m/%d/%Y").date().isoformat()  # noqa: DTZ007
+                known[day] = float(row[column])
+        return known
+
+    def settled(self, venue: str, contract: str, start: int, end: int) -> dict[int, float]:
+        """The settled rates from `start` to before `end`, in percent, by their full hour."""
+        now = end + HOUR
+        if venue == "bybit":
+            span = {"startTime": str(start), "endTime": str(end - 1)}
+            rows = self.bybit("funding/history", now, symbol=contract, **span)["list"]
+            pairs = [(row["fundingRateTimestamp"], row["fundingRate"]) for row in rows]
+        elif venue == "binance":
+            span = {"startTime": str(start), "limit": "1000"}
+            rows = self.binance("/fapi/v1/fundingRate", now, symbol=contract, **span)
+            pairs = [(row["fundingTime"], row["fundingRate"]) for row in rows]
+        else:
+            pairs = []
+            for first in range(start, end, 400 * HOUR):
+                last = min(end, first + 400 * HOUR)
+                rows = self.hyperliquid(
+                    "fundingHistory", now, coin=contract, start_time=first, end_time=last - 1
+                )
+                pairs += [(row["time"], row["fundingRate"]) for row in rows]
+        rates = {round(int(at) / HOUR) * HOUR: percent(rate) for at, rate in pairs}
+        return {at: rate for at, rate in rates.items() if start <= at < end}
+
+
+class Comparison:
+    """Counts compared numbers and keeps the differences."""
+
+    def __init__(self) -> None:
+        self.door = ""
+        self.compared: Counter[str] = Counter()
+        self.differences: list[str] = []
+
+    def equal(self, what: str, published: object, expected: object, places: int = 9) -> None:
+        """Compare a published value; numbers agree if they differ by less than a rounding."""
+        self.compared[self.door] += 1
+        if isinstance(published, float | int) and isinstance(expected, float | int):
+            is_equal = abs(published - expected) <= 10.0**-places * max(1.0, abs(expected) * 1e-3)
+            is_equal |= math.isclose(published, expected, rel_tol=1e-9)
+        else:
+            is_equal = published == expected
+        if not is_equal:
+            self.differences.append(f"{self.door} {what}: {published!r}, expected {expected!r}")
+
+    def holds(self, what: str, is_true: bool) -> None:  # noqa: FBT001 -- the value to check
+        """Note whether a statement is true."""
+        self.compared[self.door] += 1
+        if not is_true:
+            self.differences.append(f"{self.door} {what}")
+
+
+class Checker:
+    """Reads the doors of a demo and compares each number."""
+
+    def __init__(self, base_url: str, data: Path) -> None:
+        self._base_url = base_url.rstrip("/")
+        self._exchanges = Exchanges(data)
+        self.comparison = Comparison()
+
+    def check(self) -> None:
+        """Compare every door once."""
+        for check in (
+            self._market,
+            self._liquidations,
+            self._series,
+            self._settled,
+            self._cross,
+            self._daily,
+        ):
+            check()
+
+    def _bytes(self, path: str) -> bytes:
+        with urllib.request.urlopen(self._base_url + path, timeout=30) as reply:
+            return bytes(reply.read())
+
+    def _get(self, path: str) -> Any:
+        return json.loads(self._bytes(path))
+
+    def _market(self) -> None:
+        """The free market documents, all of one reading."""
+        while True:
+            state = self._get("/api/agent/market-state")
+            listed = self._get("/api/v1/perpetuals")
+            market = self._get("/api/agent/market")
+            symbols = [entry["symbol"] for entry in listed["perpetuals"]]
+            records = [self._get(f"/api/agent/derivatives?symbol={name}") for name in symbols]
+            table = self._bytes("/api/v1/perpetuals.csv").decode()
+            if state["as_of"] == listed["as_of"] == self._get("/api/v1/perpetuals")["as_of"]:
+                break
+        venue, as_of = listed["venue"], stamp(listed["as_of"])
+        quotes = self._reading(venue, as_of, listed["perpetuals"])
+        compare = self.comparison
+        compare.door = "/api/v1/perpetuals"
+        names = {entry["contract"] for entry in listed["perpetuals"]}
+        compare.equal("contracts", names, set(quotes))
+        for entry in listed["perpetuals"]:
+            self._entry(venue, as_of, entry, quotes[entry["contract"]])
+        compare.door = "/api/v1/perpetuals.csv"
+        rows = list(csv.DictReader(io.StringIO(table)))
+        for row, entry in zip(rows, listed["perpetuals"], strict=True):
+            for name, value in entry.items():
+                if name != "liquidations24h":
+                    compare.equal(f"{entry['symbol']} {name}", _cell(row[name], value), value)
+        entries = {entry["symbol"]: entry for entry in listed["perpetuals"]}
+        compare.door = "/api/agent/derivatives"
+        for record in records:
+            self._asset(record, entries[record["symbol"]], quotes)
+        for door, assets in (("market", market["assets"]), ("market-state", state["assets"])):
+            compare.door = f"/api/agent/{door}"
+            for asset in assets:
+                self._asset(asset, entries[asset["symbol"]], quotes)
+
+    def _reading(
+        self, venue: str, as_of: int, entries: Sequence[Row], price: str = "lastPrice"
+    ) -> dict[str, Quote]:
+        """The exchange's own answer that a reading was made of.
+
+        Only Bybit's has its time; another venue answered within `LAG` of it.
+        """
+        known = {
+            row["contract"]: (row[price], row["openInterestCoins"])
+            for row in entries
+            if row["symbol"] in MAJORS
+        }
+        for at in range(as_of, as_of + (1 if venue == "bybit" else LAG)):
+            quotes = self._exchanges.quotes(venue, at)
+            if all(_is_quoted(quotes[name], *values) for name, values in known.items()):
+                return quotes
+        raise SystemExit(f"{venue} never answered with the published {known} at {as_of}")
+
+    def _entry(self, venue: str, as_of: int, entry: Row, quote: Quote) -> None:
+        def equal(member: str, expected: object, places: int = 9) -> None:
+            self.comparison.equal(f"{entry['symbol']} {member}", entry[member], expected, places)
+
+        equal("lastPrice", quote.price)
+        equal("fundingRatePct", quote.rate)
+        equal("fundingIntervalHours", quote.hours)
+        equal("fundingRatePct8h", quote.rate_8h)
+        equal("nextFundingTime", quote.next_funding)
+        coins, usd = self._interest(venue, entry, quote)
+        equal("openInterestCoins", coins)
+        equal("openInterestUsd", usd)
+        if entry["longAccountPct"] is not None:
+            at = stamp(entry["long_accounts_as_of"])
+            equal("longAccountPct", self._long_share(venue, entry["contract"], at))
+        if entry["changes_from"] is None:
+            for member in ("priceChange24hPct", "openInterestChange24hPct"):
+                equal(member, None)
+            return
+        since = stamp(entry["changes_from"])
+        self.comparison.holds(
+            f"{entry['symbol']} is compared with {entry['changes_from']}",
+            abs(as_of - DAY - since) <= NEAR,
+        )
+        if venue == "bybit":  # the others' instants are only known to some seconds
+            before = self._exchanges.quotes(venue, since)[entry["contract"]]
+            equal("priceChange24hPct", _change(quote.price, before.price), 4)
+            equal("openInterestChange24hPct", _change(quote.usd, before.usd), 4)
+            equal("openInterestCoinsChange24hPct", _change(quote.coins, before.coins), 4)
+
+    def _interest(
+        self, venue: str, entry: Row, quote: Quote
+    ) -> tuple[float | None, float | None]:
+        if venue != "binance" or entry["open_interest_as_of"] is None:
+            return quote.coins, quote.usd
+        at = stamp(entry["open_interest_as_of"])
+        reply = self._exchanges.binance("/fapi/v1/openInterest", at, symbol=quote.contract)
+        coins = float(reply["openInterest"])
+        return coins, coins * quote.mark
+
+    def _long_share(self, venue: str, contract: str, at: int) -> float:
+        if venue == "bybit":
+            query = {"symbol": contract, "period": "5min", "limit": "1"}
+            row = self._exchanges.bybit("account-ratio", at, **query)["list"][0]
+            return percent(row["buyRatio"])
+        path = "/futures/data/globalLongShortAccountRatio"
+        row = self._exchanges.binance(path, at, symbol=contract, period="5m", limit="1")[0]
+        return percent(row["longAccount"])
+
+    def _asset(self, asset: Row, entry: Row, quotes: Mapping[str, Quote]) -> None:
+        quote = quotes[entry["contract"]]
+        for member, expected in (
+            ("lastPrice", quote.price),
+            ("fundingRatePct", quote.rate_8h),  # always per 8 hours
+            ("openInterestUsd", entry["openInterestUsd"]),
+            ("longAccountPct", entry["longAccountPct"]),
+            ("nextFundingTime", quote.next_funding),
+        ):
+            if member in asset:
+                what = f"{asset['symbol']} {member}"
+                self.comparison.equal(what, asset[member], expected)
+
+    def _pages(self, path: str, member: str) -> Iterator[Row]:
+        """The pages of a list, following `next`."""
+        page = self._get(path)
+        while True:
+            yield page
+            if page["next"] is None or not page[member]:
+                return
+            page = json.loads(self._bytes(page["next"].removeprefix(self._base_url)))
+
+    def _liquidations(self) -> None:
+        """Each liquidation of the last day, and the totals that are made of them."""
+        compare, door = self.comparison, "/api/v1/liquidations"
+        compare.door = door
+        listed = self._get("/api/v1/perpetuals")
+        until = stamp(listed["as_of"])
+        path = f"{door}?from={text_of(until - DAY)}&to={text_of(until)}&limit=1000"
+        seen: list[Row] = []
+        spans: list[tuple[int, int]] = []
+        for page in self._pages(path, "liquidations"):
+            seen += page["liquidations"]
+            spans += [(stamp(span["from"]), stamp(span["to"])) for span in page["watched"]]
+        sent = {
+            (time, symbol, "long" if side == "Buy" else "short", float(size), float(price))
+            for time, symbol, side, size, price in self._exchanges.world.liquidations(
+                until - DAY, until
+            )
+        }
+        published = {
+            (stamp(row["at"]), row["contract"], row["side"], row["size"], row["price"])
+            for row in seen
+        }
+        contracts = {entry["contract"] for entry in listed["perpetuals"]}
+        compare.holds("has liquidations that the exchange never sent", published <= sent)
+        missed = [
+            event
+            for event in sent - published
+            if event[1] in contracts and any(start <= event[0] < end for start, end in spans)
+        ]
+        compare.equal("missed although watched", missed, [])
+        for row in seen:
+            compare.equal("usd", row["usd"], round(row["size"] * row["price"], 2), 2)
+        if listed["venue"] != "bybit":
+            return
+        sums: dict[tuple[str, str], float] = defaultdict(float)
+        for row in seen:
+            sums[row["contract"], row["side"]] += row["size"] * row["price"]
+        for entry in listed["perpetuals"]:
+            for side in ("long", "short"):
+                total = sums[entry["contract"], side]
+                what = f"{entry['symbol']} {side}Usd of 24 h"
+                compare.equal(what, entry["liquidations24h"][f"{side}Usd"], total, 1)
+
+    def _series(self) -> None:
+        """The hours of the majors that were replayed, whose readings are of the full hour."""
+        compare, venue = self.comparison, "bybit"
+        for measure, value in (
+            ("price", lambda quote: quote.price),
+            ("funding", lambda quote: quote.rate_8h),
+            ("open-interest", lambda quote: quote.usd),
+        ):
+            compare.door = f"/api/v1/series/{measure}"
+            for symbol in MAJORS:
+                path = f"{compare.door}?symbol={symbol}&venue={venue}&interval=hour"
+                for point in self._get(path)["points"][:-4]:
+                    at = stamp(point["at"])
+                    if point["value"] is None or point["origin"] != "measured":
+                        continue
+                    quote = self._exchanges.quotes(venue, at)[f"{symbol}USDT"]
+                    compare.equal(f"{symbol} at {point['at']}", point["value"], value(quote))
+
+    def _settled(self) -> None:
+        """The settled rates of every venue, which are the exchanges' own."""
+        compare = self.comparison
+        compare.door = "/api/v1/series/settled-funding"
+        for venue, contract in self._contracts():
+            path = f"{compare.door}?symbol={contract}&venue={venue}&limit=1000"
+            points = self._get(path)["points"]
+            if not points:
+                continue
+            first, last = stamp(points[0]["at"]), stamp(points[-1]["at"])
+            rates = self._exchanges.settled(venue, contract, first, last + 1)
+            times = {stamp(point["at"]) for point in points}
+            compare.equal(f"{venue} {contract} times", times, set(rates))
+            for point in points:
+                what = f"{venue} {contract} at {point['at']}"
+                compare.equal(what, point["value"], rates.get(stamp(point["at"])))
+
+    def _contracts(self) -> Iterator[tuple[str, str]]:
+        """The contracts of the coins that all venues compare."""
+        for coin in self._get("/api/v1/cross?limit=20")["cross"]:
+            for row in coin["venues"]:
+                if row["contract"] is not None:
+                    yield row["venue"], row["contract"]
+
+    def _cross(self) -> None:
+        """Totals and spreads over the venues."""
+        compare = self.comparison
+        compare.door = "/api/v1/cross"
+        for symbol in MAJORS:
+            coin = self._get(f"/api/v1/cross/{symbol}")
+            for row in coin["venues"]:
+                if row["state"] == "ok":
+                    entries = [{**row, "symbol": symbol}]
+                    quote = self._reading(row["venue"], stamp(row["as_of"]), entries, "price")[
+                        row["contract"]
+                    ]
+                    what = f"{row['venue']} {symbol}"
+                    compare.equal(f"{what} fundingRatePct", row["fundingRatePct"], quote.rate)
+                    compare.equal(f"{what} per 8 h", row["fundingRatePct8h"], quote.rate_8h)
+                    _, usd = self._interest(row["venue"], row, quote)
+                    compare.equal(f"{what} openInterestUsd", row["openInterestUsd"], usd)
+            if coin["totalOpenInterestUsd"] is not None:
+                total = sum(row["openInterestUsd"] for row in coin["venues"])
+                compare.equal(f"{symbol} total", coin["totalOpenInterestUsd"], total, 2)
+
+    def _daily(self) -> None:
+        """Treasury yields, as the newest file has them."""
+        compare = self.comparison
+        for series, column in (("us3m", "3 Mo"), ("us2y", "2 Yr"), ("us10y", "10 Yr")):
+            compare.door = f"/api/v1/series/{series}"
+            page = self._get(f"{compare.door}?limit=1000")
+            yields = self._exchanges.yields(column, stamp(page["as_of"]))
+            for point in page["points"]:
+                day = point["at"][:10]
+                compare.equal(day, point["value"], yields.get(day))
+
+
+def _is_quoted(quote: Quote, price: float, coins: float) -> bool:
+    """Binance tells open interest in other replies."""
+    return quote.price == price and (quote.coins is None or quote.coins == coins)
+
+
+def _change(now: float | None, before: float | None) -> float | None:
+    return None if now is None or not before else 100 * (now - before) / before
+
+
+def _cell(text: str, like: object) -> object:
+    """A cell of a CSV table as the JSON value that it stands for."""
+    if not text:
+        return None
+    return float(text) if isinstance(like, float | int) else text
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Check a demo; exit with 1 if any number differs."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("base_url", help="the demo's address")
+    parser.add_argument("--data", type=Path, required=True, help="the demo's data folder")
+    given = parser.parse_args(arguments)
+    checker = Checker(given.base_url, given.data)
+    checker.check()
+    for door, count in checker.comparison.compared.items():
+        print(f"{count:8,}  {door}")
+    for difference in checker.comparison.differences[:40]:
+        print(difference)
+    print(f"{len(checker.comparison.differences)} differences")
+    return 1 if checker.comparison.differences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
