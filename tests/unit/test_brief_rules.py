@@ -135,8 +135,8 @@ def moving(coins: float, price: float, before: float = 1_000.0, **fields: Any) -
 def test_the_way_of_open_interest_and_a_mark_price_in_usd_are_named() -> None:
     seen = moving(1_200, 100)
     (up,), (down,) = open_interest_move(seen), open_interest_move(moving(800, 100))
-    assert up.headline.startswith("BTC open interest up 20.0 %")
-    assert down.headline.startswith("BTC open interest down 20.0 %")
+    assert up.headline.startswith("BTC open interest up 20.0 % in coins in 24 hours")
+    assert down.headline.startswith("BTC open interest down 20.0 % in coins")
     elsewhere = changed(seen.majors["BTC"], price_kind="mark", quote="USD")
     (draft,) = open_interest_move(seen._replace(majors={"BTC": elsewhere}))
     assert "The mark price is unchanged at" in draft.sentence
