@@ -399,7 +399,7 @@ def test_a_brief_says_where_it_comes_from() -> None:
         "+0.0100 % per 8 h at the settlement of 6 November, 13:00 UTC. Source: test venue, as of "
         "6 November 2026, 21:00 UTC."
     )
-    assert "\n| Rate at the settlement | -0.0025 % |\n" in brief.body
+    assert "\n| Rate at the settlement, per interval | -0.0025 % |\n" in brief.body
     how = "\n## How it was found\n\nThe funding rate of BTC, ETH or SOL changed its sign"
     assert how in brief.body
 
