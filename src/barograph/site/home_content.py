@@ -34,6 +34,8 @@ FLOOR_USD = 10_000_000
 
 SHOWN = 5
 _HOUR = "Liquidated, last hour"
+_INTEREST = "Open interest (change in coins)"
+"""The level is in USD, so the change beside it names its own unit."""
 
 
 class Mover(NamedTuple):
@@ -76,7 +78,7 @@ def day_movers(view: MarketView) -> tuple[MoverList, ...]:
     funding = [(_basis_points(each, day), each, rate(each.funding_8h_pct)) for each, day in moved]
     return (
         MoverList("Price", _largest(view, prices, change_text)),
-        MoverList("Open interest in coins", _largest(view, interest, change_text)),
+        MoverList(_INTEREST, _largest(view, interest, change_text)),
         MoverList("Funding per 8 h", _largest(view, funding, _points_text)),
     )
 
@@ -268,15 +270,15 @@ def figures_of(asset: Asset, heading: str, weeks: Weeks) -> list[Figure]:
             *("", "", line("funding")),
         ),
         Figure(
-            *("Open interest", shown(interest, usd), ""),
-            *(*_moved(change.open_interest_coins_pct, " in coins"), line("open-interest")),
+            *(_INTEREST, shown(interest, usd), ""),
+            *(*_moved(change.open_interest_coins_pct), line("open-interest")),
         ),
         Figure("Long accounts", long, "", "", "", line("long-accounts")),
     ]
 
 
-def _moved(percent: float | None, unit: str = "") -> tuple[str, str]:
-    return shown(percent, lambda known: change_text(known) + unit), change_tint(percent)
+def _moved(percent: float | None) -> tuple[str, str]:
+    return shown(percent, change_text), change_tint(percent)
 
 
 def liquidation_line(series: LiquidationSeries | None) -> Markup:
