@@ -22,7 +22,7 @@ ROOT = DOCS.parent
 READING_NUMBERS = (
     "The unit, sign and interval of each number, by the documents of the API. Null means unknown; "
     "zero is a number. Times in text are UTC. A funding rate is in percent of the position's "
-    "value, per `fundingIntervalHours`. Open interest is single-sided: a long and its short count "
+    "value. Open interest is single-sided: a long and its short count "
     "once. `longAccountPct` counts accounts, not money. [Venues](venues.md#one-unit) says how we "
     "convert what an exchange sends."
 )
@@ -39,7 +39,8 @@ NUMBERS: Mapping[str, tuple[Any, ...]] = {
     "Market state": (
         (
             "`/api/agent/market-state`, `/api/agent/market` and `/api/agent/derivatives` have "
-            "numbers of a perpetual. `lastPrice` is in USDT; at Hyperliquid, as `source` says, it "
+            "numbers of a perpetual. Here `fundingRatePct` is in percent per 8 hours, for every "
+            "contract and venue. `lastPrice` is in USDT; at Hyperliquid, as `source` says, it "
             "is the mark price in USD. `liq24h` has:"
         ),
         Liq24h,

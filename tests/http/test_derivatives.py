@@ -50,6 +50,26 @@ def test_a_perpetual_is_the_contracts_record_byte_for_byte(service: Service) -> 
     )
 
 
+@pytest.mark.parametrize(
+    ("stated", "hours"), [(0.01, 8), (0.005, 4), (0.0025, 2), (0.00125, 1), (0.03, 24)]
+)
+def test_the_rate_of_agents_is_per_8_hours_whatever_the_interval(
+    service: Service, stated: float, hours: float
+) -> None:
+    btc = changed(BTC, funding_rate_pct=stated, funding_interval_hours=hours)
+    service.publish(reading(contracts=(btc, ETH, SOL, PEPE)))
+    market, state = (
+        service.ask(f"/api/agent/{each}").json() for each in ("market", "market-state")
+    )
+
+    for told in (record(service), market["assets"][0], state["assets"][0]):
+        assert told["fundingRatePct"] == 0.01  # exactly
+    full = service.ask("/api/v1/perpetuals/BTC").json()
+    names = ("fundingRatePct", "fundingIntervalHours", "fundingRatePct8h")
+    assert [full[name] for name in names] == [stated, hours, 0.01]
+    assert full["nextFundingTime"] == record(service)["nextFundingTime"] == NEXT_FUNDING
+
+
 @pytest.mark.contract(
     "derivatives.available",
     "derivatives.symbol",
@@ -64,7 +84,7 @@ def test_a_perpetual_is_the_contracts_record_byte_for_byte(service: Service) -> 
     [
         pytest.param("nosuch", [None] * 5, id="unknown"),
         pytest.param("SOL", [180.1, 0.0, NEXT_FUNDING, 0.0, 0.0], id="zero is data"),
-        pytest.param("1000PEPE", [0.012, 0.005, NEXT_FUNDING, 9e7, None], id="without a share"),
+        pytest.param("1000PEPE", [0.012, 0.01, NEXT_FUNDING, 9e7, None], id="without a share"),
         pytest.param("ETH", [3_500.25, -0.0125, NEXT_FUNDING, None, 55.0], id="no open interest"),
     ],
 )

@@ -219,7 +219,9 @@ def test_llms_full_txt_has_every_endpoint_with_the_members_and_an_example_of_its
             listed = found.partition(f"\n### {kind}\n")[2].partition("\n### ")[0]
             for member in body["example"].keys() - ON_TOP:
                 assert f"\n- `{member}`" in listed
-    assert "- `fundingRatePct` (number or null): Rate of the contract's" in found
+    assert (
+        "- `fundingRatePct` (number or null): Current funding rate in percent per 8 hours" in found
+    )
     assert "\n- `decision` (StanceDecision)\n" in found
     assert len(found) <= 100_000
 

@@ -107,7 +107,7 @@ def test_every_type_of_event_has_a_title_in_words_and_a_page(site: SiteService) 
         "PEPÉ perpetual listed on Bybit",
         "OLD perpetual delisted from Bybit",
         "Market data from Bybit is down",
-        "Market data from Bybit has recovered",
+        "Market data is fresh again, from Bybit",
         "Market data now comes from Hyperliquid",
         "Stance “US rates”: version 3 recorded",
         "Stance “US rates”: a version was withdrawn",

@@ -64,7 +64,7 @@ def test_the_market_is_told_at_a_glance(service: Service) -> None:
     for words in (
         "Longs pay shorts 0.0100 % per 8 h (regime: neutral).",
         "live Source: test venue. As of 2026-11-06 21:20 UTC",
-        "Asset Price (USDT) Funding per 8 h Open interest Long accounts",
+        "Asset Price (USDT) Funding per 8 h Open interest (change in coins) Long accounts",
         "BTC 67,000.5 — +0.0100 % $5.00B — 61.5 %",
         "ETH 3,500.25 — -0.0125 % $2.50B — 55.0 %",
         "SOL 180.100 — +0.0000 % $0 — 0.0 %",
@@ -131,7 +131,8 @@ def test_changes_lines_and_movers_come_from_the_record(service: Service) -> None
     page = look(service)
 
     assert "BTC 67,000.5 +11.7 % +0.0100 % $5.00B +25.0 % 61.5 %" in page.text
-    assert "Movers Price BTC +11.7 % 67,000.5 Open interest BTC +25.0 % $5.00B" in page.text
+    assert "Movers Price BTC +11.7 % 67,000.5 Open interest (change in coins)" in page.text
+    assert "(change in coins) BTC +25.0 % $5.00B" in page.text
     assert (
         "Funding per 8 h BTC -0.0300 pp +0.0100 % Liquidated, last hour SOL $100 100 % longs"
         in page.text

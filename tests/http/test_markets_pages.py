@@ -58,7 +58,7 @@ def test_every_live_perpetual_is_listed_with_price_funding_interest_and_accounts
 
     assert [" ".join(each.split()) for each in page.tables[0][0]] == [
         *("Symbol", "Price (USDT)", "24 h %", "Funding % per 8 h", "Open interest"),
-        *("OI 24 h %", "7 days %", "Liquidated 24 h long, short", "Long accounts %"),
+        *("OI 24 h % in coins", "7 days %", "Liquidated 24 h long, short", "Long accounts %"),
     ]
     assert page.tables[0][1:] == [
         ["BTC", "67,000.5", "—", "+0.01008h", "$5.00B", "—", "—", "$0$0", "61.5"],

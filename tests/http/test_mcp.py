@@ -38,7 +38,7 @@ TOOLS = {
     "get_series": "/api/v1/series/funding?limit=200",
 }
 MARKET_TOOLS = ("get_market_state", "get_derivatives", "get_market", "list_perpetuals")
-ADDED = {"as_of", "fundingIntervalHours", "fundingRatePct8h"}
+ADDED = {"as_of", "statedFundingRatePct", "fundingIntervalHours"}
 """What `get_derivatives` and `get_market` tell beyond the body of their endpoint."""
 
 MOST_TOKENS = 2_500
@@ -178,16 +178,15 @@ def test_a_tool_answers_what_its_endpoint_answers(peer: Peer, tool: str, path: s
     assert len(result["content"]) == (2 if tool == "get_signals" else 1)
 
 
-def test_a_perpetual_has_its_time_interval_and_rate_per_8_hours(peer: Peer) -> None:
+def test_a_perpetual_has_its_time_its_rate_per_8_hours_and_as_stated(peer: Peer) -> None:
     one = peer.call("get_derivatives", {"symbol": "1000PEPE"})["structuredContent"]
     snapshot = peer.call("get_market")["structuredContent"]
 
-    assert (one["fundingIntervalHours"], one["fundingRatePct8h"]) == (4, 0.01)
+    names = ("fundingRatePct", "statedFundingRatePct", "fundingIntervalHours")
+    assert [one[name] for name in names] == [0.01, 0.005, 4]
     assert one["as_of"] == snapshot["as_of"] == iso_timestamp(START)
-    rates = [
-        (each["fundingIntervalHours"], each["fundingRatePct8h"]) for each in snapshot["assets"]
-    ]
-    assert rates == [(8, 0.01), (8, -0.0125), (8, 0.0)]
+    rates = [[each[name] for name in names] for each in snapshot["assets"]]
+    assert rates == [[0.01, 0.01, 8], [-0.0125, -0.0125, 8], [0.0, 0.0, 8]]
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def points(service: Service, target: str) -> list[dict[str, Any]]:
 def test_a_page_names_its_series_and_every_point_its_origin(recorded: Service) -> None:
     page = recorded.ask(f"/api/v1/series/price?symbol=bitcoin&from={GAP}&limit=2").json()
     assert page.pop("next") is not None
-    gap = {"at": iso_timestamp(GAP), "value": None, "origin": None, "watched": 0.0}
+    gap = {"at": iso_timestamp(GAP), "value": None, "origin": None, "watched": 1.0}
     hour = {"at": iso_timestamp(GAP + HOUR), "value": (GAP + HOUR) / HOUR}
     assert page == {
         "as_of": iso_timestamp(START),
@@ -137,8 +137,8 @@ def test_days_take_the_reading_at_midnight_and_the_share_that_was_watched(
 ) -> None:
     found = points(recorded, f"/api/v1/series/price?from={TODAY - 2 * DAY}&interval=1d")
     assert [each["value"] for each in found] == [(TODAY - back * DAY) / HOUR for back in (2, 1, 0)]
-    # Of today, 3.48 hours.
-    assert [each["watched"] for each in found] == [0.0, 0.0, 0.1451]
+    # Of today, 3.48 of the 21.33 hours so far.
+    assert [each["watched"] for each in found] == [0.0, 0.0, 0.1632]
 
 
 def test_minutes_exist_for_majors_only(recorded: Service) -> None:

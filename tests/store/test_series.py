@@ -3,15 +3,23 @@
 import asyncio
 from collections.abc import Iterable
 from functools import partial
+from itertools import pairwise
 from typing import TypeVar, cast
 
 import pytest
 
-from barograph.kit.database import Database, DatabaseUnavailable, Work
+from barograph.kit.database import Database, DatabaseUnavailable, Transaction, Work
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
 from barograph.markets import liquidation_store, series
-from barograph.markets.liquidation_store import liquidation_series
-from barograph.markets.liquidations import LiquidationHour, Span
+from barograph.markets.liquidation_store import (
+    contract_liquidations,
+    known_liquidations,
+    liquidation_columns,
+    liquidation_day,
+    liquidation_series,
+    watched_shares,
+)
+from barograph.markets.liquidations import LiquidationHour, LiquidationTracker, Span
 from barograph.markets.records import ContractName, Liquidation, Origin, Side
 from barograph.markets.regime import RegimeChange
 from barograph.markets.samples import (
@@ -385,16 +393,46 @@ def test_the_watched_share_is_that_of_stored_hours_and_then_of_spans(record: Rec
     spans = [(THIS_HOUR - 4 * HOUR, THIS_HOUR - HOUR // 4), (THIS_HOUR, THIS_HOUR + 90_000)]
     record.write(lambda tx: record_rows(tx, "bybit", liquidation_hours=hours, watched=spans))
 
-    def shares(start: int, step: int, count: int) -> list[float]:
+    def shares(start: int, step: int, count: int) -> list[float | None]:
         grid = range(start, start + count * step, step)
         now = THIS_HOUR + 30 * MINUTE
         read = partial(liquidation_store.watched_shares, venue="bybit", grid=grid, now=now)
         watched = record.read(read)
-        return [watched.get(at, 0.0) for at in grid]
+        return [watched.get(at) for at in grid]
 
-    assert shares(THIS_HOUR - 4 * HOUR, HOUR, 5) == [0.0, 0.5, 0.5, 0.75, 0.025]
-    assert shares(THIS_HOUR - MINUTE, MINUTE, 4) == [0.0, 1.0, 0.5, 0.0]
-    assert shares(THIS_HOUR // DAY * DAY, DAY, 1) == [0.0739]
+    assert shares(THIS_HOUR - 4 * HOUR, HOUR, 6) == [0.0, 50.0, 50.0, 75.0, 5.0, None]
+    assert shares(THIS_HOUR - MINUTE, MINUTE, 4) == [0.0, 100.0, 50.0, 0.0]
+    assert shares(THIS_HOUR // DAY * DAY, DAY, 1) == [8.25]
+
+
+@pytest.mark.parametrize("step", [HOUR, 4 * HOUR, DAY])
+@pytest.mark.parametrize("after", [0, 3 * HOUR], ids=["running", "stopped 3 hours ago"])
+def test_an_interval_has_one_watched_share_in_every_read(
+    record: Record, step: int, after: int
+) -> None:
+    start, end = THIS_HOUR // DAY * DAY - DAY, THIS_HOUR + 20 * MINUTE
+    gaps = [start, *range(start + 7 * MINUTE, end - HOUR, 3 * HOUR), end]
+    spans = [(since + 1_234, until) for since, until in pairwise(gaps)]
+    tracker = LiquidationTracker(MIN_WATCHED, spans=spans)
+    record.keep_hours(*tracker.closed_hours(start + DAY, start - HOUR))
+    record.keep_hours(*tracker.closed_hours(end, start + DAY - HOUR))
+    record.watch(*spans)
+
+    async def shares(tx: Transaction) -> list[list[float]]:
+        known = await known_liquidations(tx, "bybit", end + after)
+        grid, kept = range(start, known.until, step), (start, known.until)
+        columns = [
+            await liquidation_columns(tx, "bybit", known, grid, MIN_WATCHED),
+            await contract_liquidations(tx, "bybit", "BTCUSDT", kept, grid),
+        ]
+        readings = await watched_shares(tx, "bybit", grid, end + after)
+        day = (await liquidation_day(tx, "bybit", start)).watched_pct
+        if step == DAY:
+            assert readings[start] == day < 100
+        return [*([each.watched_pct for each in read] for read in columns), [*readings.values()]]
+
+    of_all, of_one, of_readings = record.read(shares)
+    assert of_all == of_one == of_readings
 
 
 @on_sqlite

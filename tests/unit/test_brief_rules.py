@@ -135,8 +135,8 @@ def moving(coins: float, price: float, before: float = 1_000.0, **fields: Any) -
 def test_the_way_of_open_interest_and_a_mark_price_in_usd_are_named() -> None:
     seen = moving(1_200, 100)
     (up,), (down,) = open_interest_move(seen), open_interest_move(moving(800, 100))
-    assert up.headline.startswith("BTC open interest up 20.0 %")
-    assert down.headline.startswith("BTC open interest down 20.0 %")
+    assert up.headline.startswith("BTC open interest up 20.0 % in coins in 24 hours")
+    assert down.headline.startswith("BTC open interest down 20.0 % in coins")
     elsewhere = changed(seen.majors["BTC"], price_kind="mark", quote="USD")
     (draft,) = open_interest_move(seen._replace(majors={"BTC": elsewhere}))
     assert "The mark price is unchanged at" in draft.sentence
@@ -399,7 +399,7 @@ def test_a_brief_says_where_it_comes_from() -> None:
         "+0.0100 % per 8 h at the settlement of 6 November, 13:00 UTC. Source: test venue, as of "
         "6 November 2026, 21:00 UTC."
     )
-    assert "\n| Rate at the settlement | -0.0025 % |\n" in brief.body
+    assert "\n| Rate at the settlement, per interval | -0.0025 % |\n" in brief.body
     how = "\n## How it was found\n\nThe funding rate of BTC, ETH or SOL changed its sign"
     assert how in brief.body
 

@@ -242,10 +242,30 @@ def test_an_outage_of_all_venues_is_counted_from_the_reading_that_readers_had(ju
     for now in range(at - LIMIT, at, POLL):
         judge.written(judge.conclude(venue_reading(now, HYPERLIQUID), now))
     found = judge.conclude(venue_reading(at, HYPERLIQUID), at)
-    events = {each.type: each.cause for each in found.events}
-    assert events["feed.down"] == events["feed.recovered"] == f"bybit/{START}"
+    events = {each.type: each for each in found.events}
+    down, recovered = events["feed.down"], events["feed.recovered"]
+    assert down.cause == recovered.cause == f"bybit/{START}"
+    assert (down.members["venue"], recovered.members["venue"]) == (BYBIT, HYPERLIQUID)
     (gap,) = [each for each in found.briefs if each.rule == "outage"]
     assert gap.window_start == START
+
+
+def test_a_switch_never_tells_that_the_venue_that_is_down_has_recovered(judge: Judge) -> None:
+    told: set[tuple[str, Any]] = set()  # the log drops repetitions
+    for now in range(START + POLL, START + 2 * LIMIT, POLL):
+        for venue in (BYBIT, HYPERLIQUID):
+            if venue == BYBIT:
+                found = judge.conclude_failure(BYBIT, Unreachable("down"), now)
+            else:
+                found = judge.conclude(venue_reading(now, HYPERLIQUID), now)
+            events = [*found.events, *([] if found.also is None else found.also.events)]
+            told |= {(each.type, each.members.get("venue")) for each in events}
+            judge.written(found)
+    assert {each for each in told if each[0].startswith(("feed.", "venue."))} == {
+        ("feed.down", BYBIT),
+        ("venue.switched", HYPERLIQUID),
+        ("feed.recovered", HYPERLIQUID),
+    }
 
 
 def test_a_switch_tells_the_change_of_the_published_regime_once() -> None:

@@ -44,7 +44,9 @@ def now_of(view: MarketView, counted: LiquidationTotals | None = TOTALS) -> Mark
 
 FLAT = DayAgo({"BTCUSDT": PastValues(START - DAY, 67_000.0, 4e9, 500.0, None)})
 MOVED = DayAgo({"BTCUSDT": PastValues(START - DAY, 60_000.0, 4e9, 625.0, None)})
-INTEREST = "Its open interest is at $5.00B."
+INTEREST = "Its open interest is $5.00B."
+INTEREST_FELL = "Its open interest fell 20.0 % in coins; it is $5.00B."
+INTEREST_SAME = "Its open interest is unchanged in coins; it is $5.00B."
 LONGS_PAY = "Longs pay shorts 0.0100 % per 8 h (regime: neutral)."
 SHORTS_PAY = "Shorts pay longs 0.0125 % per 8 h (regime: short-leaning)."
 MOST = ", 62.5 % of it longs"
@@ -57,12 +59,12 @@ LIQUIDATED = "In 24 hours, $1.00k was liquidated at Bybit"
         (
             {"day_ago": MOVED},
             "BTC rose 11.7 % in 24 hours to 67,000.5 USDT.",
-            f"Its open interest fell 20.0 % to $5.00B. {LONGS_PAY} {LIQUIDATED}{MOST}.",
+            f"{INTEREST_FELL} {LONGS_PAY} {LIQUIDATED}{MOST}.",
         ),
         (
             {"day_ago": FLAT, "regime": Regime("short-leaning", START, -0.0125, START)},
             "BTC is unchanged in 24 hours at 67,000.5 USDT.",
-            f"Its open interest is unchanged at $5.00B. {SHORTS_PAY} {LIQUIDATED}{MOST}.",
+            f"{INTEREST_SAME} {SHORTS_PAY} {LIQUIDATED}{MOST}.",
         ),
         (
             {"regime": None, "watched": LiquidationTotals(START, 94.97, 10.0, 50.0, "BTC")},

@@ -383,11 +383,12 @@ def test_funding_is_shown_with_every_digit_of_the_exchange(percent: float, shown
 
 
 def test_a_perpetual_is_told_with_its_changes_and_liquidations_by_side() -> None:
-    view = view_of(watched=LIQUIDATED, day_ago=DAY_AGO)
-    facts = market_facts(view, page_of(BTC, "BTC"), RISING).facts
+    btc = changed(BTC, open_interest_coins=50.0)
+    view = view_of((btc,), watched=LIQUIDATED, day_ago=DAY_AGO)
+    facts = market_facts(view, page_of(btc, "BTC"), RISING).facts
 
     assert facts[0].note == "USDT, +11.67 % in 24 h, +11.67 % in 7 days"
-    assert facts[2].note == "+25.00 % in 24 h; in USD"
+    assert facts[2].note == "+25.00 % in coins in 24 h; 50 BTC"
     assert facts[4].value == "$1.28M"
     assert facts[4].note == "$1.23M longs, $45.60k shorts; 99.5 % of the time covered"
 

@@ -336,7 +336,7 @@ def test_an_unwatched_hour_closes_late(judge: MarketJudge, passed: int, is_close
 
 @pytest.mark.parametrize(
     ("proved", "waits", "watched_pct"),
-    [(HOUR_START, 5_000, 100.0), (HOUR_START - 1, MINUTE, 99.99)],
+    [(HOUR_START, 5_000, 100.0), (HOUR_START - 1, MINUTE, 100 * (HOUR - 1) / HOUR)],
 )
 def test_a_late_liquidation_counts(
     judge: MarketJudge, proved: int, waits: int, watched_pct: float

@@ -70,6 +70,8 @@ class Derivatives(Record):
     available: bool
     lastPrice: float | None = None
     fundingRatePct: float | None = None
+    """In percent per 8 hours, for every contract and venue."""
+
     nextFundingTime: Milliseconds | None = None
     openInterestUsd: float | None = None
     longAccountPct: float | None = None
@@ -82,6 +84,8 @@ class Asset(Record):
     available: bool
     lastPrice: float | None = None
     fundingRatePct: float | None = None
+    """In percent per 8 hours."""
+
     openInterestUsd: float | None = None
     longAccountPct: float | None = None
     source: str | None = None
@@ -410,6 +414,8 @@ class Perpetual(Record):
     priceKind: str | None = None
     price_as_of: Timestamp | None = None
     fundingRatePct: float | None = None
+    """As the venue states it, in percent per `fundingIntervalHours`."""
+
     fundingIntervalHours: float | None = None
     fundingRatePct8h: float | None = None
     nextFundingTime: Milliseconds | None = None
@@ -474,6 +480,8 @@ class CrossVenue(Record):
     priceKind: str | None = None
     quote: str | None = None
     fundingRatePct: float | None = None
+    """As the venue states it, in percent per `fundingIntervalHours`."""
+
     fundingIntervalHours: float | None = None
     nextFundingTime: Milliseconds | None = None
     as_of: Timestamp | None = None

@@ -9,6 +9,7 @@ from barograph.kit.json import Json
 from barograph.kit.text import coverage, price, rate, usd
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, day_text, iso_timestamp, span_text
 from barograph.markets.evidence import HOURS_PER_DAY, Hour, MarketEvidence, change_pct
+from barograph.markets.liquidations import watched_share, watched_time
 from barograph.markets.records import MAJORS
 
 ID = "daily-wrap"
@@ -113,7 +114,7 @@ def _hours(evidence: MarketEvidence, base: str, start: int) -> list[Hour]:
 def _liquidated(evidence: MarketEvidence, start: int) -> _Liquidated:
     known = evidence.trailing.liquidation_hours(0.0)
     hours = [each for each in known if start <= each.at < start + DAY]
-    watched = sum(hour.watched_pct for hour in hours) / HOURS_PER_DAY
+    watched = watched_share(watched_time(sum(hour.watched_pct for hour in hours)), DAY)
     if evidence.lacks_liquidations or watched < evidence.min_watched_pct:
         return _Liquidated(None, None, watched)
     longs, shorts = sum(hour.long_usd for hour in hours), sum(hour.short_usd for hour in hours)

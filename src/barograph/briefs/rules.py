@@ -123,10 +123,10 @@ def open_interest_move(evidence: MarketEvidence) -> Iterator[Draft]:
         way, verb = ("up", "rose") if coins > 0 else ("down", "fell")
         yield Draft(
             subject=base.lower(),
-            headline=f"{base} open interest {way} {abs(coins):.1f} % in 24 hours, "
+            headline=f"{base} open interest {way} {abs(coins):.1f} % in coins in 24 hours, "
             f"price {moved:+z.1f} %",
             sentence=f"Measured in coins, {base} open interest {verb} by {abs(coins):.1f} % in 24 "
-            f"hours, to {usd(now.open_interest_usd)} (one-sided). The {now.price_kind} "
+            f"hours; it is {usd(now.open_interest_usd)} (one-sided). The {now.price_kind} "
             f"price {_moved(moved)} {price(now.last_price)} {now.quote}."
             f"{_basis([before])}",
             coins=[base],

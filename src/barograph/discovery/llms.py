@@ -332,8 +332,8 @@ Base address: {base_url}
 - Most links are example calls (GET); the others describe a call. Responses are UTF-8 JSON. \
 Badges are SVG, with `style=flat` (default) or `flat-square`; `.json` is the Shields version.
 - Times are ISO 8601 in UTC, except `nextFundingTime` (Unix milliseconds). Zero is a value; null \
-means unknown. `fundingRatePct` is per funding interval, usually 8 or 4 hours; funding series are \
-per 8 hours, except settled-funding.
+means unknown. Under /api/agent `fundingRatePct` is in percent per 8 hours; under /api/v1 it is \
+as stated, per `fundingIntervalHours`. Funding series are per 8 hours, except settled-funding.
 - A symbol is a base asset (BTC, 1000PEPE) or a full name (BTCUSDT) of a USDT perpetual, in any \
 case; under /api/v1 also bitcoin or PEPE. `kind` is btc-etf-stance, rates-desk or \
 funding-regime-stance; /api/v1/signals lists each `key`.

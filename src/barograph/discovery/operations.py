@@ -71,11 +71,12 @@ TEXTS: Mapping[str, str] = {
     "getIndex": "Index of the free endpoints. Name, site, the endpoints under /api/agent and the "
     "address of the MCP server. Always available.",
     "getDerivatives": "Price, funding, open interest and positioning of one perpetual. "
-    "`fundingRatePct` is the rate per funding interval; /api/v1/perpetuals has the interval. For "
-    "an unknown symbol `available` is false and every number is null. The time of the data is in "
+    "`fundingRatePct` is in percent per 8 hours; /api/v1/perpetuals has the rate as stated and its "
+    "interval. For an unknown symbol `available` is false and every number is null. The time of "
+    "the data is in `Last-Modified`.",
+    "getMarket": "Funding (percent per 8 hours) and price of BTC, ETH and SOL. Also open "
+    "interest in USD and the share of long accounts. The data is a few seconds old; its time is in "
     "`Last-Modified`.",
-    "getMarket": "Funding and price snapshot of BTC, ETH and SOL. Also open interest in USD and "
-    "the share of long accounts. The data is a few seconds old; its time is in `Last-Modified`.",
     "getMarketState": "Consolidated market state: assets, liquidations and regime. BTC, ETH and "
     "SOL, liquidations of the last 24 hours in USD (all contracts combined, not per symbol), the "
     "regime from BTC funding, and a citation with its time.",

@@ -27,13 +27,20 @@ LastPrice = Annotated[
 FundingRatePct = Annotated[
     float | None,
     Field(
-        description="Rate of the contract's current funding interval, in percent. If it is "
-        "positive, longs pay shorts."
+        description="The rate as the venue states it, in percent per `fundingIntervalHours`. If it "
+        "is positive, longs pay shorts."
+    ),
+]
+FundingRatePer8h = Annotated[
+    float | None,
+    Field(
+        description="Current funding rate in percent per 8 hours, for every contract and venue, "
+        "whatever its own interval. If it is positive, longs pay shorts."
     ),
 ]
 NextFundingTime = Annotated[
     Annotated[int, Field(json_schema_extra={"format": "int64"})] | None,
-    Field(description="When that rate is settled, in milliseconds since the Unix epoch."),
+    Field(description="The contract's next settlement, in milliseconds since the Unix epoch."),
 ]
 OpenInterestUsd = Annotated[
     float | None,
@@ -55,7 +62,7 @@ class PerpetualRecord(WireModel):
     symbol: Symbol
     available: bool
     lastPrice: LastPrice = None
-    fundingRatePct: FundingRatePct = None
+    fundingRatePct: FundingRatePer8h = None
     nextFundingTime: NextFundingTime = None
     openInterestUsd: OpenInterestUsd = None
     longAccountPct: LongAccountPct = None
@@ -67,7 +74,7 @@ class AssetSnapshot(WireModel):
     symbol: Symbol
     available: bool
     lastPrice: LastPrice = None
-    fundingRatePct: FundingRatePct = None
+    fundingRatePct: FundingRatePer8h = None
     openInterestUsd: OpenInterestUsd = None
     longAccountPct: LongAccountPct = None
 
@@ -211,7 +218,7 @@ def _fields(view: MarketView, symbol: str, perpetual: Perpetual | None) -> dict[
         "symbol": symbol,
         "available": True,
         "lastPrice": perpetual.last_price,
-        "fundingRatePct": perpetual.funding_rate_pct,
+        "fundingRatePct": perpetual.funding_8h_pct,
         "openInterestUsd": perpetual.open_interest_usd,
         "longAccountPct": None if share is None else share.long_account_pct,
     }

@@ -361,7 +361,7 @@ class MarketJudge:
         if reading is None or now - reading.as_of >= self._max_age:
             return [outage_event(last, self._max_age, now)]
         at = reading.as_of if self.shown is self else now
-        return [outage_event(last, self._max_age, at), recovery_event(last, at)]
+        return [outage_event(last, self._max_age, at), recovery_event(last, self.venue, at)]
 
     def _switch_events(self, change: RegimeChange) -> list[NewEvent]:
         """The change of the published regime at a change of venue, until that is stored."""

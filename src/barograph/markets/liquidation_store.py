@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 from barograph.kit.database import Queryable, Statement, Transaction
 from barograph.kit.timestamps import DAY, HOUR
-from barograph.markets.liquidations import Span, WatchedSpans
+from barograph.markets.liquidations import Span, WatchedSpans, watched_share, watched_time
 from barograph.markets.samples import (
-    GRACE,
     LargeLiquidation,
     LiquidatedCoin,
     LiquidatedHour,
@@ -25,7 +24,6 @@ from barograph.markets.store import recent_watched
 from barograph.markets.symbols import symbol_from
 
 LARGEST = 20
-_HUNDREDTH = HOUR // 10_000
 
 
 class LiquidationRow(NamedTuple):
@@ -166,7 +164,7 @@ async def liquidation_columns(
     length = starts.step
     rows = await tx.fetch(_COLUMNS, venue, starts[0], starts[-1] + length, length)
     sums = {
-        at: _Liquidated(longs, shorts, round(100 * watched_pct) * _HUNDREDTH)
+        at: _Liquidated(longs, shorts, watched_time(watched_pct))
         for at, longs, shorts, watched_pct in rows
     }
     for hour in _open_hours(known):
@@ -207,21 +205,23 @@ async def watched_since(tx: Transaction, venue: str) -> int | None:
 
 
 async def watched_shares(tx: Transaction, venue: str, grid: range, now: int) -> dict[int, float]:
-    """The share of each interval of a grid in which the collector was connected.
+    """The watched share of the time so far of each interval of a grid that has begun.
 
-    Hours are stored with their share a little after they end; until then, and for minutes, we sum
-    the spans of the liquidation stream, which the same process watches.
+    It is the same as that of the liquidations. Hours are stored with their share a little after
+    they end; until then, and for minutes, we sum the spans.
     """
-    step, since, end = grid.step, grid.start, min(grid[-1] + grid.step, now)
+    known = await known_liquidations(tx, venue, now)
+    step, since, end = grid.step, grid.start, min(grid[-1] + grid.step, known.until)
     watched: Counter[int] = Counter()
     if step >= HOUR:
         for at, pct in await tx.fetch(_WATCHED_HOURS, venue, since, end, step):
-            watched[at] = round(100 * pct) * _HUNDREDTH
-        since = max(since, await _summed_until(tx, venue, now) or 0)
+            watched[at] = watched_time(pct)
+        since = max(since, known.summed_until or 0)
     for start, stop in await watched_between(tx, venue, since, end) if since < end else ():
         for at in range(start - start % step, stop, step):
             watched[at] += min(stop, at + step) - max(start, at)
-    return {at: 10_000 * time // step / 10_000 for at, time in watched.items()}
+    begun = range(grid.start, end, step)
+    return {at: watched_share(watched[at], min(step, known.until - at)) for at in begun}
 
 
 async def _summed_until(tx: Transaction, venue: str, now: int) -> int | None:
@@ -231,10 +231,11 @@ async def _summed_until(tx: Transaction, venue: str, now: int) -> int | None:
 
 
 def _open_hours(known: KnownLiquidations) -> list[int]:
-    """The hours that are not summed up yet: the current one, and one that has just ended."""
+    """The hours of the last day that are not summed up yet, and that we watched."""
     running = (known.until - 1) // HOUR * HOUR
-    hours = (running - HOUR, running) if known.until - running < GRACE else (running,)
-    return [hour for hour in hours if known.summed_until is None or hour >= known.summed_until]
+    first = max(known.summed_until or 0, running - DAY + HOUR)
+    hours = range(first, running + 1, HOUR)
+    return [hour for hour in hours if known.watch.time_within(hour, min(hour + HOUR, known.until))]
 
 
 async def _counted(tx: Transaction, venue: str, known: KnownLiquidations, hour: int) -> _Liquidated:
@@ -250,7 +251,7 @@ def _column(
     if counted is None or not counted.watched:
         return LiquidationColumn(at, None, None, 0.0, partial=True)
     passed = min(length, until - at)
-    watched_pct = 10_000 * counted.watched // passed / 100  # cut: 100 is all of it
+    watched_pct = watched_share(counted.watched, passed)
     partial = watched_pct < min_watched_pct or passed < length
     longs, shorts = round(counted.long_usd, 2), round(counted.short_usd, 2)
     return LiquidationColumn(at, longs, shorts, watched_pct, partial)

@@ -73,7 +73,8 @@ class LiquidationHour(NamedTuple):
     long_usd: float
     short_usd: float
     watched_pct: float
-    """Share of the hour in which we can't have missed anything, in percent."""
+    """Share of the hour in which we can't have missed anything, in percent; not rounded, so that
+    the hours of a day add up to the day."""
 
     @property
     def total_usd(self) -> float:
@@ -175,6 +176,16 @@ class LiquidationWindow:
                 del self._by_minute[minute]
 
 
+def watched_share(watched: int, span: int) -> float:
+    """The watched share of a span, in percent; rounded down, so that 100 is all of it."""
+    return 10_000 * watched // span / 100
+
+
+def watched_time(hours_pct: float) -> int:
+    """The watched time of some hours, in milliseconds, from the sum of their shares in percent."""
+    return round(hours_pct * HOUR / 100)
+
+
 class WatchedSpans:
     """Spans of time in which we can't have missed anything, merged as they come."""
 
@@ -213,8 +224,8 @@ class WatchedSpans:
         return [(first, last) for first, last in common if first < last]
 
     def pct_within(self, start: int, end: int) -> float:
-        """Share of a span that was watched, in percent; rounded down, so that 100 is all of it."""
-        return 10_000 * self.time_within(start, end) // (end - start) / 100
+        """Share of a span that was watched, in percent."""
+        return watched_share(self.time_within(start, end), end - start)
 
     def time_within(self, start: int, end: int) -> int:
         """How much of a span was watched, in milliseconds."""
@@ -340,7 +351,7 @@ class LiquidationTracker:
         usd = {"long": 0.0, "short": 0.0}
         for (_, side), amount in self._window.between(start, start + HOUR).items():
             usd[side] += amount
-        watched = self._watched.pct_within(start, start + HOUR)
+        watched = 100 * self._watched.time_within(start, start + HOUR) / HOUR
         return LiquidationHour(start, round(usd["long"], 2), round(usd["short"], 2), watched)
 
     def _watched_until(self, at: int) -> int:

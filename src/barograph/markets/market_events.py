@@ -134,23 +134,21 @@ def outage_event(last: Perpetuals, max_age: int, at: int) -> NewEvent:
     The collector and the web both notice it. The last reading identifies the outage, so that it is
     recorded once.
     """
-    members = {**_feed_members(last), "stale_since": iso_timestamp(last.as_of + max_age)}
-    return NewEvent("feed.down", at, f"{last.venue}/{last.as_of}", {**members})
+    members: dict[str, Json] = {"venue": last.venue, "feed": MARKET_FEED}
+    members["stale_since"] = iso_timestamp(last.as_of + max_age)
+    return NewEvent("feed.down", at, f"{last.venue}/{last.as_of}", members)
 
 
-def recovery_event(last: Perpetuals, at: int) -> NewEvent:
-    """The first reading after an outage that began after `last`."""
-    return NewEvent("feed.recovered", at, f"{last.venue}/{last.as_of}", {**_feed_members(last)})
+def recovery_event(last: Perpetuals, venue: str, at: int) -> NewEvent:
+    """The outage that began after `last` ended with a reading of `venue`, maybe another one."""
+    members: dict[str, Json] = {"venue": venue, "feed": MARKET_FEED}
+    return NewEvent("feed.recovered", at, f"{last.venue}/{last.as_of}", members)
 
 
 def switch_event(switch: Switch) -> NewEvent:
     """Another venue is in use."""
     members = {"venue": switch.after, "previous": switch.before, "reason": switch.reason}
     return NewEvent("venue.switched", switch.at, f"{switch.after}/{switch.at}", {**members})
-
-
-def _feed_members(last: Perpetuals) -> dict[str, str]:
-    return {"venue": last.venue, "feed": MARKET_FEED}
 
 
 LISTINGS = Feed("listings", Listings)

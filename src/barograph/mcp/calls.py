@@ -161,7 +161,7 @@ def derivatives_result(view: MarketView, symbol: str) -> bytes:
     """The record of one perpetual."""
     body = msgspec.json.decode(derivatives_document(view, symbol).body)
     return msgspec.json.encode(
-        {**body, **_funding(view, symbol), "as_of": iso_timestamp(view.perpetuals.as_of)}
+        {**body, **_stated(view, symbol), "as_of": iso_timestamp(view.perpetuals.as_of)}
     )
 
 
@@ -172,7 +172,7 @@ def market_result(view: MarketView) -> bytes:
         UpstreamUnavailable: none of the three is known.
     """
     body = msgspec.json.decode(market_document(view).body)
-    assets = [{**asset, **_funding(view, asset["symbol"])} for asset in body["assets"]]
+    assets = [{**asset, **_stated(view, asset["symbol"])} for asset in body["assets"]]
     return msgspec.json.encode(
         {**body, "assets": assets, "as_of": iso_timestamp(view.perpetuals.as_of)}
     )
@@ -216,9 +216,10 @@ def page_result(body: bytes, members: Iterable[str]) -> bytes:
     return msgspec.json.encode({name: page[name] for name in members})
 
 
-def _funding(view: MarketView, symbol: str) -> dict[str, Any]:
+def _stated(view: MarketView, symbol: str) -> dict[str, Any]:
+    """The funding rate as the venue states it, and the hours that it is for."""
     perpetual = view.by_name.get(symbol)
     return {
+        "statedFundingRatePct": None if perpetual is None else perpetual.funding_rate_pct,
         "fundingIntervalHours": None if perpetual is None else perpetual.funding_interval_hours,
-        "fundingRatePct8h": None if perpetual is None else perpetual.funding_8h_pct,
     }

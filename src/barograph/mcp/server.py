@@ -42,8 +42,9 @@ Context = ServerRequestContext[Any, Any]
 
 INSTRUCTIONS = (
     "Crypto market data that this service measures and records. Start with get_market_state. Null "
-    f"means unknown; zero is a value. Limit: {TOOL_CALLS.requests} calls per minute and address, "
-    f"all tools together. {NOTICE}"
+    "means unknown; zero is a value. fundingRatePct is in percent per 8 hours, "
+    f"statedFundingRatePct per fundingIntervalHours. Limit: {TOOL_CALLS.requests} calls per "
+    f"minute and address, all tools together. {NOTICE}"
 )
 _UNCHANGED = CacheHint(ttl_ms=HOUR, scope="public")
 _CALL = "tools/call"

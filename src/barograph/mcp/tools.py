@@ -131,7 +131,7 @@ _SYMBOL: Schema = {
 }
 
 _TEXT: Schema = {"type": "string"}
-_FUNDING = {"fundingIntervalHours": _NUMBER, "fundingRatePct8h": _NUMBER}
+_STATED = {"statedFundingRatePct": _NUMBER, "fundingIntervalHours": _NUMBER}
 _SOURCED = {"as_of": _TEXT, "source": _TEXT, "notice": _TEXT}
 _POINT = {
     "at": _TEXT,
@@ -139,8 +139,11 @@ _POINT = {
     "origin": _TEXT_OR_NULL,
     "watched": _NUMBER,
 }
-_COMPARED = ("lastPrice", "openInterestUsd", "longAccountPct", *_FUNDING, "priceChange24hPct")
-_SECONDS_OLD = "Data seconds old, or an error."
+_COMPARED = (
+    *("lastPrice", "openInterestUsd", "longAccountPct", "fundingIntervalHours"),
+    *("fundingRatePct8h", "priceChange24hPct"),
+)
+_SECONDS_OLD = "Seconds old, or an error."
 PERPETUAL = {"symbol": _TEXT, **dict.fromkeys(_COMPARED, _NUMBER)}
 """What a model needs to compare perpetuals."""
 
@@ -148,22 +151,23 @@ TOOLS = (
     Tool(
         MARKET_STATE,
         "Market state",
-        f"BTC, ETH, SOL perpetuals, 24 h liquidations, funding regime, citation. {_SECONDS_OLD}",
+        "BTC, ETH, SOL perpetuals, funding per 8 h, 24 h liquidations, regime, citation. "
+        f"{_SECONDS_OLD}",
         {**_members(MarketState), "assets": _entries(**_members(AssetSnapshot))},
     ),
     Tool(
         DERIVATIVES,
         "Derivatives",
-        "Price, funding, open interest, long accounts of one perpetual; available is false if "
-        f"unknown. {_SECONDS_OLD}",
-        {**_members(PerpetualRecord), **_FUNDING, "as_of": _TEXT},
+        "Price, funding per 8 h and as stated, open interest, long accounts of one perpetual; "
+        f"available is false if unknown. {_SECONDS_OLD}",
+        {**_members(PerpetualRecord), **_STATED, "as_of": _TEXT},
         {"symbol": _SYMBOL},
     ),
     Tool(
         MARKET,
         "Market",
-        f"Price, funding, open interest, long accounts of BTC, ETH, SOL. {_SECONDS_OLD}",
-        {**_SOURCED, "assets": _entries(**_members(AssetSnapshot), **_FUNDING)},
+        f"Price, funding per 8 h, open interest, long accounts of BTC, ETH, SOL. {_SECONDS_OLD}",
+        {**_SOURCED, "assets": _entries(**_members(AssetSnapshot), **_STATED)},
     ),
     Tool(
         PERPETUALS,
@@ -188,7 +192,7 @@ TOOLS = (
     Tool(
         BRIEFS,
         "Briefs",
-        "Short analyses, newest first. An error if the database fails.",
+        "Short analyses, newest first.",
         _members(BriefList),
         {"limit": _limit(MIN_BRIEFS, DEFAULT_BRIEFS, MAX_BRIEFS)},
     ),
@@ -202,7 +206,7 @@ TOOLS = (
     Tool(
         GUIDES,
         "Guides",
-        "27 paid guides or a sample, in USD. Rarely changes.",
+        "27 paid guides or a sample, in USD.",
         _members(Guides),
     ),
     Tool(

@@ -45,10 +45,10 @@ _ORIGIN = (
     "exchange reports it, or `published` by a publisher of daily figures."
 )
 _WATCHED = (
-    "Share of the interval that we covered, from 0 to 1. "
-    "0 for gaps and for back-filled points. A settlement has 1 if we recorded it when it happened, "
-    "else 0. Null for changes, daily figures, and readings of a venue that publishes no "
-    "liquidations."
+    "Share of the interval's time so far in which we watched the venue's liquidations without a "
+    "gap, from 0 to 1; the same for every measure. A settlement has 1 if we recorded it when it "
+    "happened, else 0. Null if the interval has just begun, for changes, daily figures, and "
+    "readings of a venue that publishes no liquidations."
 )
 _VALUE = (
     "The reading at the start of the interval; for liquidations the sum of the interval. Null is a "

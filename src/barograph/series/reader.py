@@ -98,19 +98,18 @@ async def _readings(tx: Transaction, query: SeriesQuery, contract: str, now: int
         points.pop()  # late, which is not a gap yet
     has_stream = VENUES[venue].liquidations != "none"  # otherwise no connections are recorded
     shares = await watched_shares(tx, venue, grid, now) if grid and has_stream else {}
-    rows = [
-        _reading_row(point, shares.get(point.at, 0.0) if has_stream else None) for point in points
-    ]
-    return SeriesPage(rows, following)
+    return SeriesPage([_reading_row(each, shares.get(each.at)) for each in points], following)
 
 
-def _reading_row(point: Point, watched: float | None) -> SeriesRow:
+def _reading_row(point: Point, watched_pct: float | None) -> SeriesRow:
     """A reading at the start of an interval, and the share of it that we watched, if known."""
-    at = iso_timestamp(point.at)
-    if point.value is not None and not point.is_backfilled:
-        return (at, point.value, "measured", watched)
-    origin = None if point.value is None else "backfilled"
-    return (at, point.value, origin, None if watched is None else 0.0)
+    known = "backfilled" if point.is_backfilled else "measured"
+    origin = None if point.value is None else known
+    return (iso_timestamp(point.at), point.value, origin, _share(watched_pct))
+
+
+def _share(percent: float | None) -> float | None:
+    return None if percent is None else round(percent / 100, 4)
 
 
 async def _liquidations(
@@ -130,18 +129,14 @@ async def _liquidations(
         columns = await contract_liquidations(
             tx, venue, contract, (query.kept_from, known.until), grid
         )
-    rows = [
-        _liquidation_row(column, min(1.0, (known.until - column.at) / step)) for column in columns
-    ]
-    return SeriesPage(rows, following, as_of=known.until)
+    return SeriesPage([_liquidation_row(each) for each in columns], following, as_of=known.until)
 
 
-def _liquidation_row(column: LiquidationColumn, elapsed: float) -> SeriesRow:
-    """The sums of one interval; `elapsed` is how much of it is over."""
-    at, watched = iso_timestamp(column.at), round(column.watched_pct / 100 * elapsed, 4)
+def _liquidation_row(column: LiquidationColumn) -> SeriesRow:
+    at = iso_timestamp(column.at)
     if column.long_usd is None or column.short_usd is None:
         return (at, None, None, 0.0, None, None)
-    total = round(column.long_usd + column.short_usd, 2)
+    total, watched = round(column.long_usd + column.short_usd, 2), _share(column.watched_pct)
     return (at, total, "measured", watched, column.long_usd, column.short_usd)
 
 

@@ -34,6 +34,8 @@ FLOOR_USD = 10_000_000
 
 SHOWN = 5
 _HOUR = "Liquidated, last hour"
+_INTEREST = "Open interest (change in coins)"
+"""The level is in USD, so the change beside it names its own unit."""
 
 
 class Mover(NamedTuple):
@@ -76,7 +78,7 @@ def day_movers(view: MarketView) -> tuple[MoverList, ...]:
     funding = [(_basis_points(each, day), each, rate(each.funding_8h_pct)) for each, day in moved]
     return (
         MoverList("Price", _largest(view, prices, change_text)),
-        MoverList("Open interest", _largest(view, interest, change_text)),
+        MoverList(_INTEREST, _largest(view, interest, change_text)),
         MoverList("Funding per 8 h", _largest(view, funding, _points_text)),
     )
 
@@ -268,7 +270,7 @@ def figures_of(asset: Asset, heading: str, weeks: Weeks) -> list[Figure]:
             *("", "", line("funding")),
         ),
         Figure(
-            *("Open interest", shown(interest, usd), ""),
+            *(_INTEREST, shown(interest, usd), ""),
             *(*_moved(change.open_interest_coins_pct), line("open-interest")),
         ),
         Figure("Long accounts", long, "", "", "", line("long-accounts")),
@@ -294,7 +296,10 @@ def _headline(btc: Asset) -> str:
     if btc.contract is None:
         return "The exchange in use doesn't list BTC."
     level = f"{price(btc.contract.last_price)} {btc.contract.quote}"
-    return f"BTC {_moved_to(level, btc.change.price_pct, ' in 24 hours')}."
+    percent = btc.change.price_pct
+    if percent is None:
+        return f"BTC is at {level}."
+    return f"BTC {_direction(percent)} in 24 hours {'to' if round(percent, 1) else 'at'} {level}."
 
 
 def _lead(
@@ -304,8 +309,10 @@ def _lead(
     said: list[str] = []
     interest = None if btc.contract is None else btc.contract.open_interest_usd
     if interest is not None:
-        moved = _moved_to(usd(interest), btc.change.open_interest_coins_pct)
-        said.append(f"Its open interest {moved}.")
+        # The level is in USD, so the change must not read as the one to that level.
+        coins = btc.change.open_interest_coins_pct
+        moved = "" if coins is None else f" {_direction(coins)} in coins; it"
+        said.append(f"Its open interest{moved} is {usd(interest)}.")
     if regime is not None and regime.funding_8h_pct is not None:
         paid = f"{abs(regime.funding_8h_pct):.4f} %"
         payer, payee = ("Longs", "shorts") if regime.funding_8h_pct > 0 else ("Shorts", "longs")
@@ -319,12 +326,10 @@ def _lead(
     return " ".join(said)
 
 
-def _moved_to(level: str, percent: float | None, within: str = "") -> str:
-    if percent is None:
-        return f"is at {level}"
+def _direction(percent: float) -> str:
     if not round(percent, 1):
-        return f"is unchanged{within} at {level}"
-    return f"{'rose' if percent > 0 else 'fell'} {abs(percent):.1f} %{within} to {level}"
+        return "is unchanged"
+    return f"{'rose' if percent > 0 else 'fell'} {abs(percent):.1f} %"
 
 
 def _asset(view: MarketView, symbol: str) -> Asset:

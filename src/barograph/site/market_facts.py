@@ -1,6 +1,6 @@
 """The content of `/markets/{symbol}` (pure): the facts about one perpetual."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from markupsafe import Markup
@@ -171,15 +171,10 @@ def _interest(perpetual: Perpetual, change: DayChange, as_of: int) -> MarketFact
     dollars = perpetual.open_interest_usd
     value = UNKNOWN if dollars is None else usd(dollars)
     counted = as_of if perpetual.open_interest_at is None else perpetual.open_interest_at
-    note = "; ".join([*_interest_changes(change), _coins_text(perpetual)])
+    moved = change.open_interest_coins_pct
+    changes = [] if moved is None else [f"{moved:+.2f} % in coins in 24 h"]
+    note = "; ".join([*changes, _coins_text(perpetual)])
     return _fact("openInterestUsd", value, note, None if dollars is None else counted)
-
-
-def _interest_changes(change: DayChange) -> Iterator[str]:
-    if change.open_interest_pct is not None:
-        coins = change.open_interest_coins_pct
-        in_coins = "" if coins is None else f" ({coins:+.2f} % in coins)"
-        yield f"{change.open_interest_pct:+.2f} % in 24 h{in_coins}"
 
 
 def _long_accounts(share: LongAccounts | None, missing: str) -> MarketFact:

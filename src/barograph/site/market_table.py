@@ -39,7 +39,7 @@ def columns_of(venue: str) -> tuple[Column, ...]:
         ("change", "24_h_%", "Change of the price in 24 hours"),
         ("funding", "Funding_% per_8_h", "Per 8 hours; beside it, the contract's own interval"),
         ("open-interest", "Open interest", "In USD, one-sided"),
-        ("interest-change", "OI 24_h_%", "Change in coins in 24 hours: price moves don't count"),
+        ("interest-change", "OI 24_h_% in_coins", "Change in 24 hours: price moves don't count"),
         ("week", "7_days_%", "Change of the price in 7 days"),
         ("liquidations", "Liquidated 24_h long,_short", "In USD; sorts by the total"),
         ("long-accounts", "Long accounts_%", "Share of accounts that are net long"),

@@ -45,7 +45,11 @@ EVENT_TEXTS: Mapping[str, tuple[str, str, str]] = {
         "It is older than its freshness limit.",
         "/status",
     ),
-    "feed.recovered": ("Market data from {venue} has recovered", "It is fresh again.", "/status"),
+    "feed.recovered": (
+        "Market data is fresh again, from {venue}",
+        "An outage of the market feed is over.",
+        "/status",
+    ),
     "venue.switched": (
         "Market data now comes from {venue}",
         "Before: {previous}. Reason: {reason}.",

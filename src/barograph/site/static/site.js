@@ -225,17 +225,17 @@ async function load({ series: address, step, time }) {
 function drawn({ points, interval_seconds: seconds, as_of: end }, step, start) {
   const columns = new Map();
   for (const { at, long_usd: long, short_usd: short, watched } of points.filter((each) => "long_usd" in each)) {
-    const begin = Math.floor(Date.parse(at) / step) * step;
+    const since = Date.parse(at);
+    const begin = Math.floor(since / step) * step;
     const column = columns.get(begin) ?? { long_usd: null, short_usd: null, watched: 0 };
     if (long !== null) [column.long_usd, column.short_usd] = [column.long_usd + long, column.short_usd + short];
-    column.watched += watched * seconds * 1_000;
+    column.watched += watched * (Math.min(since + seconds * 1_000, Date.parse(end)) - since);
     if (begin + step > start) columns.set(begin, column);
   }
   if (columns.size === 0) return points.filter(({ at }) => Date.parse(at) >= start && Date.parse(at) % step === 0);
   return [...columns].map(([begin, { watched, ...sums }]) => {
     const over = Math.min(begin + step, Date.parse(end)) - begin;
-    const isWhole = watched + seconds / 10 >= over; // the API rounds to a ten-thousandth of an interval
-    return { at: new Date(begin).toISOString(), ...sums, watched_pct: isWhole ? 100 : (100 * watched) / over };
+    return { at: new Date(begin).toISOString(), ...sums, watched_pct: (100 * watched) / over };
   });
 }
 
