@@ -10,12 +10,18 @@ from itertools import groupby
 from math import erf, exp, sqrt
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
 
 from barograph.kit.timestamps import HOUR, MINUTE
 from barograph.markets.evidence import Hour, percentile_rank, realised_volatility
-from barograph.signals import methods
-from barograph.signals.methods import Bands
+from barograph.signals.methods import (
+    BREADTH,
+    POSITIONING,
+    PRESSURE,
+    SPREAD,
+    TREND,
+    VOLATILITY,
+    Bands,
+)
 from barograph.signals.records import Signal
 from benchmarks.bench import Figure, Plan, Section
 
@@ -27,48 +33,42 @@ STEPS = (60,) * HISTORY + (1,) * JUDGED
 Series = Callable[[Random], Iterator[float]]
 
 
-class Spells(NamedTuple):
-    """What a rule showed on one day."""
-
-    changes: int
-    minutes: list[int]
-    """The length of each spell that began and ended on that day."""
-
-    missed: int
-    """How often the value alone was in an outermost band, and the label never said so meanwhile."""
-
-
 def measure(plan: Plan, _: Path) -> Section:
     """Judge the same values by both rules."""
     markets = plan.size(MARKETS, QUICK_MARKETS)
-    figures = [figure for subject in SUBJECTS for figure in _compare(*subject, markets)]
+    figures = []
+    for key, bands, margin, series in SUBJECTS:
+        days = [list(series(Random(number))) for number in range(markets)]
+        before = bands._replace(margin=margin, hold=0)
+        figures += [_figure(f"{key}, before", before, days), _figure(f"{key}, now", bands, days)]
     return Section(f"Labels in {markets:,} random markets: per day, spells, extremes", figures)
 
 
-def _compare(
-    key: str, bands: Bands, margin_before: float, series: Series, markets: int
-) -> Iterator[Figure]:
-    days = [list(series(Random(f"{key} {number}"))) for number in range(markets)]
-    for name, rule in (("before", bands._replace(margin=margin_before, hold=0)), ("now", bands)):
-        spells = [_judged(rule, values) for values in days]
-        lengths = [minutes for day in spells for minutes in day.minutes] or [JUDGED]
-        short, hour = (100 * sum(n < most for n in lengths) / len(lengths) for most in (15, 60))
-        changes, missed = (sum(each) for each in zip(*(day[::2] for day in spells), strict=True))
-        text = f"{changes / markets:.1f} changes, {short:.0f} % < 15 min, {hour:.0f} % < 1 h"
-        yield Figure(f"{key}, {name}", f"{text}, {missed} missed", "0 missed", missed == 0)
+def _figure(name: str, bands: Bands, days: list[list[float]]) -> Figure:
+    changes = missed = 0
+    lengths: list[int] = []
+    for values in days:
+        shown = list(_judged(bands, values))
+        spells = [len(list(spell)) for _, spell in groupby(label for _, label in shown)]
+        changes += len(spells) - 1
+        lengths += spells[1:-1]  # those that began and ended on this day
+        for own, spell in groupby(shown, lambda pair: pair[0]):
+            is_end = own in {bands.labels[0], bands.labels[-1]}
+            missed += is_end and all(label != own for _, label in spell)
+    short, hour = (
+        100 * sum(each < most for each in lengths) / max(len(lengths), 1) for most in (15, 60)
+    )
+    text = f"{changes / len(days):.1f} changes, {short:.0f} % < 15 min, {hour:.0f} % < 1 h"
+    return Figure(name, f"{text}, {missed} missed", "0 missed", missed == 0)
 
 
-def _judged(bands: Bands, values: list[float]) -> Spells:
-    last, shown = None, []
-    for minute, value in enumerate(values):
-        label, back_since = bands.label(value, minute * MINUTE, last)
-        last = Signal("", "", label, "", minute * MINUTE, back_since=back_since)
-        shown.append((bands.own_label(value), label))
-    lengths = [len(list(spell)) for _, spell in groupby(label for _, label in shown)]
-    ends = (bands.labels[0], bands.labels[-1])
-    extremes = (spell for own, spell in groupby(shown, lambda pair: pair[0]) if own in ends)
-    missed = sum(all(own != label for own, label in spell) for spell in extremes)
-    return Spells(len(lengths) - 1, lengths[1:-1], missed)
+def _judged(bands: Bands, values: list[float]) -> Iterator[tuple[str, str]]:
+    """The label that each minute's value has on its own, and the one that is shown."""
+    last = None
+    for at, value in zip(range(0, JUDGED * MINUTE, MINUTE), values, strict=True):
+        label, back_since = bands.label(value, at, last)
+        last = Signal("", "", label, "", at, back_since=back_since)
+        yield bands.own_label(value), label
 
 
 def _ranked(series: Series) -> Series:
@@ -116,50 +116,38 @@ def _liquidations(chance: Random) -> Iterator[float]:
     hour, cascade = deque([0.0] * 60, maxlen=60), 0.0
     for minutes, level in zip(STEPS, _reverting(chance, 24, 0.6), strict=True):
         for _ in range(minutes):
-            cascade = 0.9 * cascade
-            if chance.random() < 1 / 200:
-                cascade += 5 * chance.paretovariate(1.2)
+            starts = chance.random() < 1 / 200
+            cascade = 0.9 * cascade + (5 * chance.paretovariate(1.2) if starts else 0)
             hour.append(exp(level) * (1 + cascade) * chance.random() ** -0.7)
         yield sum(hour)
 
 
-def _long_accounts(chance: Random) -> Iterator[float]:
-    """In percent; the exchange publishes it once per five minutes."""
-    known = 0.0
-    for number, value in enumerate(_reverting(chance, 12, 4)):
-        known = round(60 + value, 2) if number < HISTORY or number % 5 == 0 else known
-        yield known
-
-
 def _open_interest(chance: Random) -> Iterator[float]:
     """The change in 24 hours, in percent, of a walk with fat tails and sudden losses."""
-    walk, value = deque([0.0], maxlen=JUDGED + 1), 0.0
+    walk = deque([0.0], maxlen=JUDGED + 1)
     levels = list(_reverting(chance, 24, 0.5))[-JUDGED:]
-    for number, level in enumerate(levels + levels):
-        value += 0.08 * exp(level) * _fat_tailed(chance)
-        value -= chance.expovariate(0.5) if chance.random() < 1 / 2_000 else 0
-        walk.append(value)
-        if number >= JUDGED:
-            yield 100 * (exp((value - walk[0]) / 100) - 1)
+    for level in levels[1:] + levels:
+        loss = chance.expovariate(0.5) if chance.random() < 1 / 2_000 else 0
+        walk.append(walk[-1] + 0.08 * exp(level) * _fat_tailed(chance) - loss)
+        if len(walk) > JUDGED:
+            yield 100 * (exp((walk[-1] - walk[0]) / 100) - 1)
 
 
 def _volatility(chance: Random) -> Iterator[float]:
     """By the hour, from returns with fat tails and volatility in clusters."""
-    hours: deque[Hour] = deque(maxlen=25)
-    price, known = 100.0, 0.0
+    hours, known = deque([Hour(0, 100.0, None, None)], maxlen=25), 0.0
     for number, level in enumerate(_reverting(chance, 24, 0.5)):
         if number < HISTORY or (number - HISTORY) % 60 == 0:
-            price *= exp(0.005 * exp(level) * _fat_tailed(chance))
-            hours.append(Hour(hours[-1].at + HOUR if hours else 0, price, None, None))
-            known = realised_volatility(hours) or known
+            price = hours[-1].last_price * exp(0.005 * exp(level) * _fat_tailed(chance))
+            hours.append(Hour(hours[-1].at + HOUR, price, None, None))
+            known = realised_volatility(hours) or 0.0
         yield known
 
 
 def _breadth(chance: Random) -> Iterator[float]:
     """Many contracts around a common premium; funding leaves 0.01 % from 0.05 % on either side."""
     for premium in list(_premium(chance, 0.05))[HISTORY:]:
-        high, low = (premium - 0.065) / 0.04, (-0.055 - premium) / 0.04
-        yield 50 * (erf(high / sqrt(2)) - erf(low / sqrt(2)))
+        yield 50 * (erf((premium - 0.065) / 0.06) + erf((premium + 0.055) / 0.06))
 
 
 def _spread(chance: Random) -> Iterator[float]:
@@ -172,11 +160,11 @@ def _spread(chance: Random) -> Iterator[float]:
 
 
 SUBJECTS: tuple[tuple[str, Bands, float, Series], ...] = (
-    ("funding-breadth", methods.BREADTH, 3, _breadth),
-    ("liquidation-pressure", methods.PRESSURE, 2, _ranked(_liquidations)),
-    ("btc-long-accounts", methods.POSITIONING, 3, _ranked(_long_accounts)),
-    ("btc-open-interest-trend", methods.TREND, 1, _open_interest),
-    ("btc-realised-volatility", methods.VOLATILITY, 5, _ranked(_volatility)),
-    ("cross-venue-funding", methods.SPREAD, 3, _ranked(_spread)),
+    ("funding-breadth", BREADTH, 3, _breadth),
+    ("liquidation-pressure", PRESSURE, 2, _ranked(_liquidations)),
+    ("btc-long-accounts", POSITIONING, 3, _ranked(lambda chance: _reverting(chance, 12, 4))),
+    ("btc-open-interest-trend", TREND, 1, _open_interest),
+    ("btc-realised-volatility", VOLATILITY, 5, _ranked(_volatility)),
+    ("cross-venue-funding", SPREAD, 3, _ranked(_spread)),
 )
 """Each signal with its bands, the margin that it had before, and its values."""

@@ -79,10 +79,10 @@ class Bands(NamedTuple):
 
     def _index(self, value: float, margin: float) -> int:
         """The label's index when every edge is `margin` closer to the middle."""
-        low, high = self.edges[: self.middle], self.edges[self.middle :]
-        below = sum(value <= edge + margin for edge in low)
-        above = sum(value >= edge - margin for edge in high)
-        return self.middle - below + above
+        index = 0
+        for number, edge in enumerate(self.edges):
+            index += value > edge + margin if number < self.middle else value >= edge - margin
+        return index
 
 
 _, SHORT_EDGE_PCT, LONG_EDGE_PCT, _ = EDGES_PCT
