@@ -232,7 +232,7 @@ def _number(name: str, value: float) -> str:
     if "price" in name:
         return price(value)
     if name == "percentile":
-        return f"{floor(10 * value) / 10}"  # cut off, because 99.97 is not all
+        return f"{floor(10 * value) / 10}"  # 99.97 is not all
     if name.endswith("_pct"):
         return _PERCENT.get(name, "{:.1f} %".format)(value)
     return f"{value:g} h" if name.endswith("interval_hours") else f"{value:,g}"
