@@ -195,8 +195,8 @@ TOOLS = (
     Tool(
         SIGNALS,
         "Signals",
-        "Label and value: unknown if stale, held 60 min on its way back. 120 calls/h, 1,000 with an "
-        "X-API-Key.",
+        "Label and value: unknown if stale, held 60 min on its way back. 120 calls/h, 1,000 with "
+        "an X-API-Key.",
         _members(PublicSignals),
     ),
     Tool(
