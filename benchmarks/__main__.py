@@ -25,6 +25,7 @@ SUBJECTS = (
     "rate_limits",
     "venues",
     "snapshot",
+    "signals",
     "ledger",
     "logs",
     "tokens",

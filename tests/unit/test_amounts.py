@@ -2,7 +2,7 @@
 
 import pytest
 
-from barograph.kit.text import coverage, one_line, percentile, price, usd
+from barograph.kit.text import coverage, one_line, percentile_text, price, usd
 from barograph.site.templating import unbroken
 
 
@@ -43,11 +43,31 @@ def test_a_price_has_every_digit_and_as_many_as_its_size_needs(amount: float, sh
 
 
 @pytest.mark.parametrize(
-    ("rank", "text"),
-    [(100, "the highest"), (99.8, "the highest"), (99.5, "percentile 99.5"), (0.1, "the lowest")],
+    ("value", "text"),
+    [
+        (300, "higher than in all"),
+        (299, "the highest"),
+        (298, "higher than 99.3 %"),
+        (229.5, "higher than 76 %"),
+        (100, "higher than 33 %"),
+        (2, "higher than 0.6 %"),
+        (0, "the lowest"),
+        (-1, "lower than in all"),
+    ],
 )
-def test_a_percentile_is_in_words_at_the_ends(rank: float, text: str) -> None:
-    assert percentile(rank, 200) == f"{text} of 200 hours"
+def test_a_percentile_in_words_never_says_more_than_is_true(value: float, text: str) -> None:
+    assert percentile_text(value, range(300), "the past 30 days") == f"{text} of the past 30 days"
+
+
+def test_values_that_are_all_equal_are_neither_high_nor_low() -> None:
+    assert (
+        percentile_text(0.0, [0.0] * 5, "the past 7 days")
+        == "the same as in all of the past 7 days"
+    )
+    assert (
+        percentile_text(0.0, [0.0] * 4 + [1.0], "the past 7 days")
+        == "the lowest of the past 7 days"
+    )
 
 
 def test_coverage_is_never_rounded_up() -> None:

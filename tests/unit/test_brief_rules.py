@@ -169,7 +169,8 @@ def test_a_burst_names_the_three_largest_assets_and_the_share_of_longs() -> None
 
     assert draft.headline == "$1.00M liquidated in an hour, 75 % longs, led by BTC"
     assert (
-        "This hour is the largest in 8 days, the highest of 200 covered hours, " in draft.sentence
+        "This hour is the largest in 8 days, higher than in all of the past 8 days, "
+        in draft.sentence
     )
     assert draft.coins == ["BTC", "ETH", "SOL"]
     assert "$1.00M was liquidated on " in draft.sentence
@@ -187,19 +188,20 @@ def positioned(share: float, hours: int = 400, base: str = "BTC", **fields: Any)
 
 
 @pytest.mark.parametrize(
-    ("share", "hours", "headline"),
+    ("share", "hours", "how", "days"),
     [
-        (99.0, FORTNIGHT, "99.0 % of BTC accounts are long, the highest in 14 days"),
-        (0.0, FORTNIGHT + 23, "0.0 % of BTC accounts are long, the lowest in 14 days"),
-        (99.0, FORTNIGHT + 24, "99.0 % of BTC accounts are long, the highest in 15 days"),
-        (99.0, 40 * 24, "99.0 % of BTC accounts are long, the highest in 30 days"),
+        (99.0, FORTNIGHT, "highest", 14),
+        (0.0, FORTNIGHT + 22, "lowest", 14),
+        (99.0, FORTNIGHT + 24, "highest", 15),
+        (99.0, 40 * 24, "highest", 30),
     ],
 )
-def test_positioning_says_with_how_many_days(share: float, hours: int, headline: str) -> None:
+def test_positioning_says_with_how_many_days(share: float, hours: int, how: str, days: int) -> None:
     (draft,) = positioning_extreme(positioned(share, hours))
 
-    assert draft.headline == headline
-    assert f" of {min(hours, 30 * 24 + 1)} hourly values" in draft.sentence
+    assert draft.headline == f"{share} % of BTC accounts are long, the {how} in {days} days"
+    assert f" of the past {days} days. In that time it ranged from " in draft.sentence
+    assert draft.inputs["hours_compared"] == min(hours, 30 * 24)
 
 
 def swinging(last_moves: int, hours: int = FORTNIGHT + 24, base: str = "BTC") -> TrailingRecord:
@@ -217,8 +219,8 @@ def test_volatility_at_the_high_of_its_past_is_told() -> None:
 
     assert draft.subject == "btc"
     assert draft.window == (AT - HOUR - DAY, AT - HOUR)
-    assert f"of {FORTNIGHT} hourly values" in draft.sentence
-    assert draft.headline.endswith(" % annualised, the highest in 13 days")
+    assert "the highest of the past 14 days" in draft.sentence
+    assert draft.headline.endswith(" % annualised, the highest in 14 days")
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,14 @@ def test_hysteresis_goes_on_from_what_was_stored_and_not_from_what_was_not() -> 
 
     stored(judge, breadth(START + 2 * MINUTE, 20))
     assert BREADTH not in changes(stored(judge, breadth(START + 3 * MINUTE, 18)))
-    assert changes(stored(judge, breadth(START + 4 * MINUTE, 16)))[BREADTH] == "balanced"
+    assert BREADTH not in changes(stored(judge, breadth(START + 4 * MINUTE, 16)))
+    assert changes(stored(judge, breadth(START + 64 * MINUTE, 16)))[BREADTH] == "balanced"
+
+    stored(judge, breadth(START + 65 * MINUTE, 20))
+    elsewhere = judge.conclude(breadth(START + 66 * MINUTE, 18), NO_FIGURES, is_new_venue=True)
+    assert changes(elsewhere)[BREADTH] == "balanced"
+    stored(judge, evidence((), START + 66 * MINUTE))
+    assert changes(stored(judge, breadth(START + 67 * MINUTE, 18)))[BREADTH] == "balanced"
 
 
 @pytest.mark.outcome(

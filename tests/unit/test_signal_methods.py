@@ -7,13 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barograph.kit.timestamps import HOUR
+from barograph.kit.timestamps import HOUR, MINUTE
 from barograph.macro.evidence import NO_FIGURES
 from barograph.markets.evidence import MarketEvidence, TrailingRecord
 from barograph.markets.records import Perpetual
 from barograph.markets.regime import Label
 from barograph.signals.methods import (
     BREADTH,
+    HOLD,
     METHODS,
     POSITIONING,
     PRESSURE,
@@ -29,7 +30,7 @@ from barograph.signals.methods import (
     judge_all,
     liquidation_pressure,
 )
-from barograph.signals.records import NOT_KNOWN, UNKNOWN, SignalResult
+from barograph.signals.records import NOT_KNOWN, UNKNOWN, Signal, SignalResult
 from support.evidence import (
     AT,
     FORTNIGHT,
@@ -46,6 +47,16 @@ THREE = Bands(("low", "middle", "high"), (10, 20), middle=1, margin=2)
 ALL_BANDS = (BREADTH, PRESSURE, POSITIONING, SPREAD, TREND, VOLATILITY)
 
 
+def left(label: str | None, at: int = AT - MINUTE, back_since: int | None = None) -> Signal | None:
+    """The signal of a minute ago."""
+    return None if label is None else Signal("k", "n", label, "v", at, back_since=back_since)
+
+
+def after_an_hour(bands: Bands, value: float, label: str | None) -> str:
+    """The label of a value that has stayed the same for an hour."""
+    return bands.label(value, AT, left(label, back_since=AT - HOUR))[0]
+
+
 @pytest.mark.parametrize(
     ("bands", "previous", "labels"),
     [
@@ -55,15 +66,51 @@ ALL_BANDS = (BREADTH, PRESSURE, POSITIONING, SPREAD, TREND, VOLATILITY)
         (THREE, "high", {18: "high", 17.99: "middle", 11: "middle", 10: "low"}),
         (THREE, "unknown", {10.01: "middle"}),
         (THREE, "a label of another version", {10: "low"}),
-        (PRESSURE, "extreme", {97: "extreme", 96.99: "elevated"}),
-        (PRESSURE, "elevated", {99: "extreme", 88: "elevated", 87.99: "normal"}),
-        (PRESSURE, "quiet", {22: "quiet", 22.01: "normal"}),
+        (PRESSURE, "extreme", {89: "extreme", 88.99: "elevated", 79.99: "normal", 20: "quiet"}),
+        (PRESSURE, "elevated", {99: "extreme", 80: "elevated", 79.99: "normal"}),
+        (PRESSURE, "quiet", {30: "quiet", 30.01: "normal", 99: "extreme"}),
     ],
 )
 def test_a_label_is_taken_at_its_edge_and_left_a_margin_inside_it(
     bands: Bands, previous: str | None, labels: dict[float, str]
 ) -> None:
-    assert {value: bands.label(value, previous) for value in labels} == labels
+    assert {value: after_an_hour(bands, value, previous) for value in labels} == labels
+
+
+@pytest.mark.parametrize(
+    ("passed", "values", "labels"),
+    [
+        # Outward at once; back after 60 minutes in which no value was within the margin.
+        ((0, 1, 60, 61), (20, 15, 15, 15), ("high", "high", "high", "middle")),
+        ((0, 1, 2, 60, 62, 122), (20, 15, 18, 15, 15, 15), (*["high"] * 5, "middle")),
+        ((0, 1, 2), (20, 15, 10), ("high", "high", "low")),
+        # By the hour, as a past may be replayed.
+        ((0, 60, 120), (20, 15, 15), ("high", "high", "middle")),
+        # After a gap of more than an hour, and if the clock was set back, the value decides alone.
+        ((0, 1, 62), (20, 15, 15), ("high", "high", "middle")),
+        ((0, -1), (20, 15), ("high", "middle")),
+    ],
+)
+def test_a_label_goes_out_at_once_and_back_after_an_hour(
+    passed: tuple[int, ...], values: tuple[float, ...], labels: tuple[str, ...]
+) -> None:
+    last, shown = None, []
+    for minute, value in zip(passed, values, strict=True):
+        at = AT + minute * MINUTE
+        label, back_since = THREE.label(value, at, last)
+        last = left(label, at, back_since)
+        shown.append(label)
+
+    assert tuple(shown) == labels
+
+
+def test_a_label_that_still_holds_names_that_of_its_value() -> None:
+    held = left("extreme", back_since=AT - HOUR + 1)
+
+    found = liquidation_pressure(pressed(50), held)
+
+    assert (found.label, found.back_since) == ("extreme", AT - HOUR + 1)
+    assert found.value == "$50 in an hour, higher than 25 % of the past 8 days; on its own normal"
 
 
 def mirrored(bands: Bands) -> Bands:
@@ -83,7 +130,9 @@ near_edges = st.one_of(st.floats(-200, 200), st.integers(-120, 120), st.integers
 def test_both_sides_are_treated_alike(bands: Bands, value: float, number: int) -> None:
     previous = None if number < 0 else bands.labels[number % len(bands.labels)]
 
-    assert mirrored(bands).label(-value, previous) == bands.label(value, previous)
+    assert mirrored(bands).label(-value, AT, left(previous)) == bands.label(
+        value, AT, left(previous)
+    )
 
 
 @given(
@@ -92,20 +141,23 @@ def test_both_sides_are_treated_alike(bands: Bands, value: float, number: int) -
 def test_a_value_that_stays_within_the_margin_changes_its_label_once_at_most(
     bands: Bands, lowest: float, parts: list[float], number: int
 ) -> None:
-    labels = [bands.label(lowest, bands.labels[number % len(bands.labels)])]
+    labels = [after_an_hour(bands, lowest, bands.labels[number % len(bands.labels)])]
     for part in parts:
-        labels.append(bands.label(lowest + part * bands.margin, labels[-1]))
+        labels.append(after_an_hour(bands, lowest + part * bands.margin, labels[-1]))
 
     assert sum(one != other for one, other in pairwise(labels)) <= 1
 
 
-@given(any_bands, near_edges, st.integers(0, 3))
-def test_the_last_label_only_holds_back(bands: Bands, value: float, number: int) -> None:
+@given(any_bands, near_edges, st.integers(0, 3), st.sampled_from([None, AT - 1, AT - HOLD]))
+def test_the_last_label_only_holds_back(
+    bands: Bands, value: float, number: int, back_since: int | None
+) -> None:
     before = number % len(bands.labels)
-    wanted = bands.labels.index(bands.label(value, None))
+    wanted = bands.labels.index(bands.own_label(value))
 
-    said = bands.labels.index(bands.label(value, bands.labels[before]))
+    label, _ = bands.label(value, AT, left(bands.labels[before], back_since=back_since))
 
+    said = bands.labels.index(label)
     assert min(before, wanted) <= said <= max(before, wanted)
 
 
@@ -126,28 +178,22 @@ def contracts(above: int, below: int, of: int) -> tuple[Perpetual, ...]:
 def test_the_funding_regime_is_the_one_that_was_judged_with_its_rate(
     label: Label, rate: float | None, result: SignalResult
 ) -> None:
-    assert btc_funding_regime(evidence(regime=regime(label, rate)), "neutral") == result
+    assert btc_funding_regime(evidence(regime=regime(label, rate)), left("neutral")) == result
 
 
 @pytest.mark.parametrize(
-    ("above", "below", "previous", "label"),
+    ("above", "below", "label"),
     [
-        (20, 0, None, "longs-pay"),
-        (19, 0, None, "balanced"),
-        (17, 0, "longs-pay", "longs-pay"),
-        (16, 0, "longs-pay", "balanced"),
-        (0, 20, None, "shorts-pay"),
-        (0, 19, None, "balanced"),
-        (0, 17, "shorts-pay", "shorts-pay"),
-        (0, 16, "shorts-pay", "balanced"),
-        (50, 50, None, "balanced"),
-        (0, 0, None, "balanced"),
+        (20, 0, "longs-pay"),
+        (19, 0, "balanced"),
+        (0, 20, "shorts-pay"),
+        (0, 19, "balanced"),
+        (50, 50, "balanced"),
+        (0, 0, "balanced"),
     ],
 )
-def test_breadth_is_above_less_below(
-    above: int, below: int, previous: str | None, label: str
-) -> None:
-    assert funding_breadth(evidence(contracts(above, below, 100)), previous) == SignalResult(
+def test_breadth_is_above_less_below(above: int, below: int, label: str) -> None:
+    assert funding_breadth(evidence(contracts(above, below, 100)), None) == SignalResult(
         label, f"{above} % of 100 contracts have high funding, {below} % clearly negative funding"
     )
 
@@ -156,7 +202,7 @@ def test_breadth_compares_rates_at_eight_hours_and_is_unknown_without_any() -> N
     hourly = changed(PEPE, funding_rate_pct=0.015 / 8, funding_interval_hours=1)
 
     assert funding_breadth(evidence((hourly,)), None).label == "longs-pay"
-    assert funding_breadth(evidence(()), "balanced") == NOT_KNOWN
+    assert funding_breadth(evidence(()), left("balanced")) == NOT_KNOWN
 
 
 def pressed(total: float, **fields: Any) -> MarketEvidence:
@@ -180,8 +226,8 @@ def test_pressure_is_the_percentile_of_the_last_hour(total: float, label: str) -
 def test_pressure_names_the_amount_and_the_percentile() -> None:
     said = [liquidation_pressure(pressed(total), None).value for total in (2e6, 0.0)]
 
-    assert said[0] == "$2.00M in an hour, the highest of 200 hours"
-    assert said[1].startswith("$0 in an hour, ")
+    assert said[0] == "$2.00M in an hour, higher than in all of the past 8 days"
+    assert said[1] == "$0 in an hour, the lowest of the past 8 days"
 
 
 @pytest.mark.parametrize(
@@ -214,9 +260,17 @@ WITHOUT_SHARES = add_hours(TrailingRecord(), FORTNIGHT + 99)
 )
 def test_long_accounts_are_compared_with_their_own_past(share: float, label: str) -> None:
     assert btc_long_accounts(positioned(share), None).label == label
-    for hours in (FORTNIGHT, 400):
+    for hours, days in ((FORTNIGHT, 14), (400, 16), (800, 30)):
         said = btc_long_accounts(positioned(99.5, hours), None).value
-        assert said == f"99.5 % of accounts, the highest of {hours} hours"
+        assert said == f"99.5 % of accounts, higher than in all of the past {days} days"
+
+
+def test_a_period_with_gaps_names_the_number_of_its_hours() -> None:
+    trailing = add_hours(TrailingRecord(), 720, share=lambda number: 50.0 if number % 2 else None)
+
+    said = btc_long_accounts(evidence(trailing=trailing, long_account_pct={"BTC": 50.0}), None)
+
+    assert said.value.endswith("the same as in all of the 360 recorded hours of the past 30 days")
 
 
 @pytest.mark.parametrize(
@@ -230,7 +284,7 @@ def test_long_accounts_are_compared_with_their_own_past(share: float, label: str
     ],
 )
 def test_long_accounts_need_fourteen_days_of_btc(seen: MarketEvidence, is_known: bool) -> None:
-    assert (btc_long_accounts(seen, "typical").label != UNKNOWN) == is_known
+    assert (btc_long_accounts(seen, left("typical")).label != UNKNOWN) == is_known
 
 
 def trended(coins: float, price: float = 100.0, before: float = 1_000.0) -> MarketEvidence:
@@ -264,9 +318,10 @@ def test_a_trend_is_unknown_without_the_hour_of_24_hours_ago_without_btc_and_fro
     short = add_hours(TrailingRecord(), 23)
     gone = evidence((ETH,), trailing=add_hours(TrailingRecord(), 25))
 
-    assert btc_open_interest_trend(evidence(trailing=short), "flat") == NOT_KNOWN
-    assert btc_open_interest_trend(gone, "flat") == NOT_KNOWN
-    assert btc_open_interest_trend(trended(1_000, before=0.0), "flat") == NOT_KNOWN
+    flat = left("flat")
+    assert btc_open_interest_trend(evidence(trailing=short), flat) == NOT_KNOWN
+    assert btc_open_interest_trend(gone, flat) == NOT_KNOWN
+    assert btc_open_interest_trend(trended(1_000, before=0.0), flat) == NOT_KNOWN
 
 
 def swinging(number: int) -> float:
@@ -282,10 +337,10 @@ def test_volatility_that_grew_all_the_time_is_turbulent_and_calm_when_it_shrank(
 
     turbulent = btc_realised_volatility(evidence(trailing=growing), None)
     assert turbulent.label == "turbulent"
-    assert turbulent.value.endswith(f"% annualised, the highest of {FORTNIGHT} hours")
+    assert turbulent.value.endswith("% annualised, the highest of the past 14 days")
     assert btc_realised_volatility(evidence(trailing=shrinking), None).label == "calm"
     assert btc_realised_volatility(evidence(trailing=still), None) == SignalResult(
-        "normal", f"0 % annualised, percentile 50.0 of {FORTNIGHT} hours"
+        "normal", "0 % annualised, the same as in all of the past 14 days"
     )
 
 
@@ -327,7 +382,8 @@ def test_every_signal_is_judged_in_the_order_of_the_catalog_whatever_is_missing(
 
 
 def test_each_signal_continues_from_its_own_last_label() -> None:
-    last = {"funding-breadth": "longs-pay", "btc-funding-regime": "balanced"}
+    keys = {"funding-breadth": "longs-pay", "btc-funding-regime": "balanced"}
+    last = {key: Signal(key, "n", label, "v", AT - MINUTE) for key, label in keys.items()}
 
     judged = judge_all(evidence(contracts(17, 0, 100)), NO_FIGURES, last)
 

@@ -11,7 +11,7 @@ from barograph.macro.evidence import NO_FIGURES
 from barograph.markets.evidence import FundingSpread, MarketEvidence, SpreadRecord, funding_spreads
 from barograph.markets.records import Perpetuals
 from barograph.signals.methods import cross_venue_funding, judge_all
-from barograph.signals.records import UNKNOWN
+from barograph.signals.records import UNKNOWN, Signal
 from support.evidence import AT, FORTNIGHT, closed, evidence
 from support.markets import BTC, SOURCE, changed
 
@@ -46,7 +46,7 @@ def test_a_spread_is_judged_by_its_percentile(binance: float, label: str) -> Non
 
     assert found.label == label
     assert f"{abs(binance):.4f} % per 8 h" in found.value
-    assert re.search(r"(percentile \d+\.\d|the (lowest|highest)) of 336 hours", found.value)
+    assert re.search(r"higher than (\d+(\.\d)? %|in all) of 336 hours", found.value)
 
 
 def test_hours_without_one_of_the_venues_do_not_count() -> None:
@@ -73,7 +73,8 @@ def test_hours_without_one_of_the_venues_do_not_count() -> None:
 def test_without_two_venues_and_fourteen_days_the_signal_is_unknown_and_says_why(
     spreads: dict[str, FundingSpread] | None, basis: str
 ) -> None:
-    found = cross_venue_funding(evidence(spreads=spreads), "wide")
+    last = Signal("cross-venue-funding", "n", "wide", "v", AT - HOUR)
+    found = cross_venue_funding(evidence(spreads=spreads), last)
 
     assert found.label == UNKNOWN
     assert basis in (found.basis or "")

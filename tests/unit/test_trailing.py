@@ -1,5 +1,6 @@
 """The record that rules look back on: in order, once, for 30 days, and nothing invented."""
 
+from itertools import accumulate
 from math import exp, sqrt
 from random import Random
 
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.evidence import (
+    SPIKE,
     TRAILING,
     FundingSettlement,
     Hour,
@@ -50,7 +52,7 @@ def test_hours_are_kept_for_30_days_and_prices_for_good_except_those_from_the_fu
     add_hours(trailing, 31 * 24)
 
     kept = trailing.hours("BTC")
-    assert (kept[-1].at - kept[0].at, len(kept)) == (TRAILING, 30 * 24 + 1)
+    assert (kept[-1].at - kept[0].at, len(kept)) == (TRAILING - HOUR, 30 * 24)
     trailing.forget_after(AT - 2 * HOUR)
     prices = list(trailing.prices("BTC"))
     assert (prices[0], prices[-1]) == ((AT - 32 * DAY, 99.0), (AT - 2 * HOUR, 100.0))
@@ -78,7 +80,7 @@ def test_liquidation_hours_come_in_order_once_and_for_30_days() -> None:
     kept = trailing.liquidation_hours(95)
 
     assert kept[-1] == closed(31 * 24 - 1, at=AT - 2 * HOUR)
-    assert kept[-1].at - kept[0].at == TRAILING
+    assert (kept[-1].at - kept[0].at, len(kept)) == (TRAILING - HOUR, 30 * 24)
     assert trailing.newest_liquidation_hour == AT - 2 * HOUR
 
 
@@ -132,6 +134,52 @@ def test_volatility_is_that_of_24_hourly_returns_over_a_year() -> None:
     assert realised_volatility([hour(past.at) for past in hours]) == 0.0  # zero is known
     for missing in (0, 1, 12, 24):
         assert realised_volatility([*hours[:missing], *hours[missing + 1 :]]) is None
+
+
+def day_of(returns: list[float], wrong: int | None = None, factor: float = 1.0) -> list[Hour]:
+    """The hours of a day with these returns, and one wrong price."""
+    prices = [100 * exp(logarithm) for logarithm in accumulate([0.0, *returns])]
+    if wrong is not None:
+        prices[wrong] *= factor
+    return [hour(AT + number * HOUR, price) for number, price in enumerate(prices)]
+
+
+@pytest.mark.parametrize("factor", [1.05, 0.5, 1.02, 0.9])
+def test_one_wrong_price_cannot_double_the_volatility(factor: float) -> None:
+    chance = Random(1)
+    for _ in range(8):
+        returns = [chance.gauss(0, 0.006) for _ in range(24)]
+        clean = realised_volatility(day_of(returns))
+        assert clean is not None
+        wrong = [realised_volatility(day_of(returns, each, factor)) for each in range(25)]
+        assert max(each or 0.0 for each in wrong) < 1.9 * clean
+
+
+@pytest.mark.parametrize(("degrees", "allowed_pct"), [(1_000, 0.5), (4, 2.5)])
+def test_volatility_of_clean_returns_is_nearly_unbiased(degrees: int, allowed_pct: float) -> None:
+    chance, found, plain = Random(1), 0.0, 0.0
+    for _ in range(1_000):
+        returns = [
+            chance.gauss(0, 0.006) / sqrt(chance.gammavariate(degrees / 2, 2 / degrees))
+            for _ in range(24)
+        ]
+        found += (realised_volatility(day_of(returns)) or 0.0) ** 2
+        plain += sum(each * each for each in returns) / 24 * 100**2 * 365 * 24
+
+    assert 100 * abs(sqrt(found / plain) - 1) < allowed_pct
+
+
+def test_a_move_that_stays_counts_in_full_once_the_next_hour_confirms_it() -> None:
+    usual = [0.001 * (-1) ** number for number in range(24)]
+    crash = [*usual[:10], -0.08, *usual[11:]]
+    rebound = [*usual[:10], -0.08, 0.03, *usual[12:]]
+
+    for returns in (crash, rebound):
+        squares = sum(each * each for each in returns) / 24
+        expected = 100 * sqrt(squares * 365 * 24)
+        assert realised_volatility(day_of(returns)) == pytest.approx(expected)
+    last = realised_volatility(day_of([*usual[:23], -0.08]))
+    assert last == pytest.approx(100 * 0.001 * sqrt((23 + SPIKE**2) / 24 * 365 * 24))
 
 
 @pytest.mark.thorough

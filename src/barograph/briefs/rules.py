@@ -10,7 +10,7 @@ docstrings are printed in the briefs.
 from collections.abc import Iterator, Sequence
 
 from barograph.briefs.records import Citation, Draft, Rule
-from barograph.kit.text import coverage, percentile, price, rate, usd
+from barograph.kit.text import coverage, percentile_text, price, rate, usd
 from barograph.kit.timestamps import (
     DAY,
     HOUR,
@@ -33,6 +33,7 @@ from barograph.markets.evidence import (
     backfill_basis,
     change_pct,
     coins_change_pct,
+    compared_period,
     percentile_rank,
 )
 from barograph.markets.liquidations import LiquidationHour
@@ -171,7 +172,8 @@ def liquidation_burst(evidence: MarketEvidence) -> Iterator[Draft]:
         f"{share:.0f} % {side}s{_leader(hour, assets)}",
         sentence=f"{usd(hour.total_usd)} was liquidated on {span_text(hour.at, hour.at + HOUR)}, "
         f"{share:.0f} % of it {side}s. This hour is {largest}, "
-        f"{percentile(rank, len(known), 'covered hours')}{again}. Largest: {named}. "
+        f"{percentile_text(hour.total_usd, known, compared_period(covered, hour.at))}{again}. "
+        f"Largest: {named}. "
         f"We covered {coverage(hour.watched_pct)} of that hour.",
         coins=[asset for asset, _ in assets],
         window=(hour.at, hour.at + HOUR),
@@ -206,14 +208,15 @@ def positioning_extreme(evidence: MarketEvidence) -> Iterator[Draft]:
         end, sign = ("high", 1) if rank >= EXTREME_PERCENTILE else ("low", -1)
         shares = [(hour.at, hour.long_account_pct) for hour in hours]
         past = [(then, sign * each) for then, each in shares if each is not None]
+        compared = [hour for hour in hours if hour.long_account_pct is not None]
+        period = compared_period(compared, at)
         yield Draft(
             subject=f"{base.lower()}-{end}",
             headline=f"{share:.1f} % of {base} accounts are long, "
             f"{_standing(past, sign * share, at, f'{end}est')}",
             sentence=f"{share:.1f} % of accounts with a position in {base} were net long, "
-            f"{percentile(rank, len(known), 'hourly values')}, which ranged from "
-            f"{known[0]:.1f} % to {known[-1]:.1f} %."
-            f"{_basis([hour for hour in hours if hour.long_account_pct is not None])}",
+            f"{percentile_text(share, known, period)}. In that time it ranged from "
+            f"{known[0]:.1f} % to {known[-1]:.1f} %.{_basis(compared)}",
             coins=[base],
             window=(max(hours[0].at, at - TRAILING), at),
             inputs={
@@ -230,7 +233,8 @@ def volatility_extreme(evidence: MarketEvidence) -> Iterator[Draft]:
     """The 24-hour realised volatility of BTC, ETH or SOL reached the top 2.5 % of its values.
 
     It is computed from hourly returns, annualised without subtracting the mean, and compared with
-    its value at each hour of the last 14 to 30 days.
+    its value at each hour of the last 14 to 30 days. One price of the day that is far from both its
+    neighbours is left out.
     """
     for base in MAJORS if evidence.closed_hour is not None else ():
         hours = evidence.trailing.hours(base, since=evidence.reading.as_of - 2 * HOUR)
@@ -250,7 +254,8 @@ def volatility_extreme(evidence: MarketEvidence) -> Iterator[Draft]:
             f"{_standing(values, swing, last.at, 'highest')}",
             sentence=f"{base}'s hourly returns over the 24 hours to {time_text(last.at)} had "
             f"an annualised volatility of {swing:.1f} %, "
-            f"{percentile(rank, len(known), 'hourly values')}.{_basis(compared)}",
+            f"{percentile_text(swing, known, compared_period(compared, last.at))}."
+            f"{_basis(compared)}",
             coins=[base],
             window=(last.at - DAY, last.at),
             inputs={
@@ -274,13 +279,14 @@ def funding_spread(evidence: MarketEvidence) -> Iterator[Draft]:
         if count < FORTNIGHT_OF_HOURS or now.rank < EXTREME_PERCENTILE or spread <= 0:
             continue
         low, high = (f"{rate(now.rates[end])} at {VENUES[end].title}" for end in now.ends)
+        known = [hour.spread_pct for hour in now.hours]
         yield Draft(
             subject=base.lower(),
             headline=f"{base} funding differs by {spread:.4f} percentage points per 8 h between "
             f"{' and '.join(VENUES[end].title for end in now.ends)}",
             sentence=f"{base} funding per 8 hours was {high} and {low}. The difference is "
-            f"{spread:.4f} percentage points, {percentile(now.rank, count)} at the same "
-            f"venues.{_basis(now.hours)}",
+            f"{spread:.4f} percentage points, {percentile_text(spread, known, f'{count} hours')} "
+            f"at the same venues.{_basis(now.hours)}",
             coins=[base],
             window=(at - TRAILING, at),
             inputs={
@@ -457,7 +463,7 @@ def _day(day: str) -> str:
 
 def _standing(past: Sequence[tuple[int, float]], value: float, at: int, most: str) -> str:
     """Since when no value was more extreme: `the highest in 12 days`."""
-    first = past[0][0] if past else at
+    first = past[0][0] - HOUR if past else at  # a value stands for the hour before it
     days = (at - max((then for then, each in past if each > value), default=first)) // DAY
     if days > 1:
         return f"the {most} in {days} days"

@@ -154,7 +154,7 @@ LABELS = {
     "needed_pct": "Coverage needed",
     "open_interest_usd": "Open interest, in USD",
     "open_interest_usd_before": "Open interest 24 hours earlier, in USD",
-    "percentile": "Percentile",
+    "percentile": "Percentile, equal values by half",
     "read_at": "Time of that reading",
     "reason": "Reason",
     "settled_at": "Settlement",
@@ -232,7 +232,7 @@ def _number(name: str, value: float) -> str:
     if "price" in name:
         return price(value)
     if name == "percentile":
-        return f"{floor(10 * value) / 10}"  # cut off, as in the sentence
+        return f"{floor(10 * value) / 10}"  # 99.97 is not all
     if name.endswith("_pct"):
         return _PERCENT.get(name, "{:.1f} %".format)(value)
     return f"{value:g} h" if name.endswith("interval_hours") else f"{value:,g}"

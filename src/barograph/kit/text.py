@@ -1,5 +1,7 @@
 """Short texts: amounts as people read them, and one line that a person typed (pure)."""
 
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from math import floor, log10
 
 NBSP = "\N{NO-BREAK SPACE}"
@@ -43,12 +45,22 @@ def rate(percent: float) -> str:
     return f"{percent:+z.4f} %"
 
 
-def percentile(rank: float, count: int, of: str = "hours") -> str:
-    """A mid-rank in percent: `percentile 98.1 of 720 hours`, `the highest of 720 hours`."""
-    below = round(2 * rank * count / HUNDRED) / 2  # a value that is one of them counts half
-    if count - below < 1:
-        return f"the highest of {count} {of}"
-    return f"{'the lowest' if below < 1 else f'percentile {floor(10 * rank) / 10}'} of {count} {of}"
+def percentile_text(value: float, ordered: Sequence[float], period: str) -> str:
+    """How a value compares with sorted ones: `higher than 76 % of the past 30 days`.
+
+    Equal ones are not lower. The share is cut off, so that it never says more than is true.
+    """
+    count, below = len(ordered), bisect_left(ordered, value)
+    equal = bisect_right(ordered, value) - below
+    if equal == count:
+        return f"the same as in all of {period}"
+    if below + equal == count:
+        return f"the highest of {period}" if equal else f"higher than in all of {period}"
+    if below == 0:
+        return f"the lowest of {period}" if equal else f"lower than in all of {period}"
+    share = HUNDRED * below / count
+    shown = floor(share) if 1 <= share < HUNDRED - 1 else floor(10 * share) / 10
+    return f"higher than {shown} % of {period}"
 
 
 def price(amount: float) -> str:

@@ -321,7 +321,7 @@ WHERE venue = $1 AND resolution = 'hour' AND contract = $2 AND at < $3 ORDER BY 
 """
 _FUNDING_HOURS = """
 SELECT at, funding_rate_pct, funding_interval_hours, origin = 'backfilled'
-FROM readings WHERE venue = $1 AND resolution = 'hour' AND contract = $2 AND at >= $3 AND at <= $4
+FROM readings WHERE venue = $1 AND resolution = 'hour' AND contract = $2 AND at > $3 AND at <= $4
     AND funding_rate_pct IS NOT NULL AND funding_interval_hours IS NOT NULL
 ORDER BY at
 """

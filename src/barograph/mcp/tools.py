@@ -199,8 +199,8 @@ TOOLS = (
     Tool(
         SIGNALS,
         "Signals",
-        "Label and value of each; unknown when stale. 120 calls per hour, 1,000 with an X-API-Key, "
-        "then an error.",
+        "Label and value: unknown if stale, held 60 min on its way back. 120 calls/h, 1,000 with "
+        "an X-API-Key.",
         _members(PublicSignals),
     ),
     Tool(

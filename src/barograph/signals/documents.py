@@ -19,9 +19,19 @@ class SignalBody(WireModel):
     key: Annotated[str, Field(description="Stable name of the signal.")]
     name: str
     label: Annotated[
-        str, Field(description="The regime in one word; `unknown` when its input is stale.")
+        str,
+        Field(
+            description="The regime in one word; `unknown` when its input is stale. It moves away "
+            "from its middle (normal, typical, flat, balanced) at once, and back after 60 minutes."
+        ),
     ]
-    value: Annotated[str, Field(description="The measured value, in words.")]
+    value: Annotated[
+        str,
+        Field(
+            description="The measured value, in words. While an earlier label holds, it ends in "
+            "the label that the value has on its own."
+        ),
+    ]
     url: Annotated[str, Field(description="Page of the signal and its method.")]
 
 

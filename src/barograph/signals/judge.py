@@ -37,7 +37,7 @@ class SignalConclusion(NamedTuple):
 
 
 class SignalJudge:
-    """Remembers the last signals, which hysteresis needs."""
+    """Remembers the last signals, which hysteresis needs, also since when a label waits."""
 
     def __init__(self) -> None:
         self._last: Signals | None = None
@@ -55,7 +55,8 @@ class SignalJudge:
         if _is_same_minute(self._read, evidence.reading.as_of) and not is_new_venue:
             return None
         # Hysteresis must not carry a label from one venue to another.
-        signals = judge_all(evidence, macro, {} if is_new_venue else self._labels)
+        last = () if is_new_venue or self._last is None else self._last.signals
+        signals = judge_all(evidence, macro, {signal.key: signal for signal in last})
         return SignalConclusion(signals, self._changes(signals))
 
     def conclude_failure(self, macro: MacroEvidence, venue: str) -> SignalConclusion | None:
@@ -74,16 +75,9 @@ class SignalJudge:
         if conclusion.is_by_reading:
             self._read = conclusion.signals.as_of
 
-    @property
-    def _labels(self) -> dict[str, str]:
-        return (
-            {}
-            if self._last is None
-            else {signal.key: signal.label for signal in self._last.signals}
-        )
-
     def _changes(self, signals: Signals) -> list[SignalChange]:
-        labels = self._labels
+        last = () if self._last is None else self._last.signals
+        labels = {signal.key: signal.label for signal in last}
         return [
             SignalChange(
                 signal.key, signal.as_of, signal.label, signal.value, labels.get(signal.key)

@@ -1,6 +1,6 @@
 """The method of each signal (pure). The site shows the docstrings as the signal's description.
 
-A method judges by the evidence and its own last label. Without enough evidence it returns
+A method judges by the evidence and its own last signal. Without enough evidence it returns
 `unknown`.
 """
 
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from barograph.kit.text import percentile, rate, usd
+from barograph.kit.text import percentile_text, rate, usd
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.macro.evidence import MacroEvidence, flow_regime, flow_week, yield_curve
 from barograph.markets.evidence import (
@@ -21,6 +21,7 @@ from barograph.markets.evidence import (
     MarketEvidence,
     backfill_basis,
     coins_change_pct,
+    compared_period,
     percentile_rank,
 )
 from barograph.markets.regime import EDGES_PCT
@@ -34,50 +35,66 @@ NOT_AT_THIS_VENUE = NOT_KNOWN._replace(basis=f"{UNAVAILABLE.capitalize()}.")
 """For what the venue in use doesn't publish."""
 
 
+HOLD = HOUR
+"""A label goes back towards the middle after this time, and is not continued after a longer gap."""
+
+
 class Bands(NamedTuple):
     """Labels from low to high, the edges between them, and the index of the middle label.
 
-    An edge belongs to the label further from the middle. A label begins at its edge and ends more
-    than `margin` behind it (hysteresis). Both sides of the middle are treated alike.
+    An edge belongs to the label further from the middle. Away from the middle, or across it, a
+    label follows its value at once. It goes back once every value that we judged for `hold` was
+    more than `margin` behind its edge. Both sides of the middle are treated alike.
     """
 
     labels: Sequence[str]
     edges: Sequence[float]
     middle: int
     margin: float
+    hold: int = HOLD
 
-    def label(self, value: float, previous: str | None) -> str:
-        """The label of a value when `previous` was the last label."""
-        wanted = self._index(value, 0)
-        if previous is None or previous not in self.labels:
-            return self.labels[wanted]
-        here = self.labels.index(previous)
-        # Hysteresis applies only on the way back to the middle, and only up to it.
-        held = self._index(value, self.margin)
+    def own_label(self, value: float) -> str:
+        """The label of a value on its own."""
+        return self.labels[self._index(value, 0)]
+
+    def label(self, value: float, at: int, last: Signal | None) -> tuple[str, int | None]:
+        """The label of a value at `at`, and since when it waits to go back.
+
+        Without a last label, after `unknown` and after a gap, the value decides alone.
+        """
+        wanted, held = self._index(value, 0), self._index(value, self.margin)
+        if last is None or last.label not in self.labels or not 0 <= at - last.as_of <= HOLD:
+            return self.labels[wanted], None
+        here = self.labels.index(last.label)
         if self.middle < here and wanted < here:
-            return self.labels[min(here, max(held, wanted))]
-        if here < self.middle and here < wanted:
-            return self.labels[max(here, min(held, wanted))]
-        return self.labels[wanted]
+            back = min(here, max(held, wanted))
+        elif here < self.middle and here < wanted:
+            back = max(here, min(held, wanted))
+        else:
+            return self.labels[wanted], None
+        if back == here or (back - self.middle) * (here - self.middle) < 0:
+            return self.labels[back], None
+        since = at if last.back_since is None else last.back_since
+        return (self.labels[back], None) if at - since >= self.hold else (last.label, since)
 
     def _index(self, value: float, margin: float) -> int:
         """The label's index when every edge is `margin` closer to the middle."""
-        low, high = self.edges[: self.middle], self.edges[self.middle :]
-        below = sum(value <= edge + margin for edge in low)
-        above = sum(value >= edge - margin for edge in high)
-        return self.middle - below + above
+        index = 0
+        for number, edge in enumerate(self.edges):
+            index += value > edge + margin if number < self.middle else value >= edge - margin
+        return index
 
 
 _, SHORT_EDGE_PCT, LONG_EDGE_PCT, _ = EDGES_PCT
 BREADTH = Bands(("shorts-pay", "balanced", "longs-pay"), (-20, 20), middle=1, margin=3)
-PRESSURE = Bands(("quiet", "normal", "elevated", "extreme"), (20, 90, 99), middle=1, margin=2)
-POSITIONING = Bands(("short-extreme", "typical", "long-extreme"), (5, 95), middle=1, margin=3)
-TREND = Bands(("falling", "flat", "rising"), (-5, 5), middle=1, margin=1)
-SPREAD = Bands(("narrow", "typical", "wide"), (10, 90), middle=1, margin=3)
-VOLATILITY = Bands(("calm", "normal", "turbulent"), (20, 80), middle=1, margin=5)
+PRESSURE = Bands(("quiet", "normal", "elevated", "extreme"), (20, 90, 99), middle=1, margin=10)
+POSITIONING = Bands(("short-extreme", "typical", "long-extreme"), (5, 95), middle=1, margin=10)
+TREND = Bands(("falling", "flat", "rising"), (-5, 5), middle=1, margin=2.5)
+SPREAD = Bands(("narrow", "typical", "wide"), (10, 90), middle=1, margin=10)
+VOLATILITY = Bands(("calm", "normal", "turbulent"), (20, 80), middle=1, margin=10)
 
 
-def btc_funding_regime(evidence: MarketEvidence, _previous: str | None) -> SignalResult:
+def btc_funding_regime(evidence: MarketEvidence, _last: Signal | None) -> SignalResult:
     """The regime of the BTC perpetual's funding rate, converted to eight hours.
 
     The regime is short-crowded at -0.03 % or less, short-leaning below -0.005 %, long-leaning from
@@ -91,13 +108,13 @@ def btc_funding_regime(evidence: MarketEvidence, _previous: str | None) -> Signa
     return SignalResult(regime.label, f"{rate(regime.funding_8h_pct)} per 8 h")
 
 
-def funding_breadth(evidence: MarketEvidence, previous: str | None) -> SignalResult:
+def funding_breadth(evidence: MarketEvidence, last: Signal | None) -> SignalResult:
     """The share of perpetuals with high funding, less the share with clearly negative funding.
 
     Each contract's rate is converted to eight hours. The value is the share of contracts at +0.015
     % or more, less the share at -0.005 % or less, in points: longs-pay from +20, shorts-pay from
-    -20, balanced in between. On the way back towards balanced, the value must pass the edge by more
-    than 3 points.
+    -20, balanced in between. On the way back towards balanced, the value must be more than 3 points
+    past the edge for 60 minutes.
     """
     contracts = evidence.reading.contracts
     if not contracts:
@@ -109,16 +126,17 @@ def funding_breadth(evidence: MarketEvidence, previous: str | None) -> SignalRes
         f"{above:.0f} % of {len(rates)} contracts have high funding, {below:.0f} % clearly "
         "negative funding"
     )
-    return SignalResult(BREADTH.label(above - below, previous), value)
+    return _banded(BREADTH, above - below, value, evidence, last)
 
 
-def liquidation_pressure(evidence: MarketEvidence, previous: str | None) -> SignalResult:
+def liquidation_pressure(evidence: MarketEvidence, last: Signal | None) -> SignalResult:
     """Liquidations in the last 60 minutes, compared with every recorded hour of the last 30 days.
 
     The label follows the percentile of the liquidations' USD total among all hours that we covered:
     quiet up to the 20th, elevated from the 90th, extreme from the 99th, normal in between. On the
-    way back towards normal, the percentile must pass the edge by more than 2 points. The signal is
-    unknown if we covered too little of the last hour, or have less than seven days of hourly data.
+    way back towards normal, the percentile must be more than 10 points past the edge for 60
+    minutes. The signal is unknown if we covered too little of the last hour, or have less than
+    seven days of hourly data.
     """
     known = evidence.trailing.liquidation_totals(evidence.min_watched_pct)
     if evidence.lacks_liquidations:
@@ -128,19 +146,20 @@ def liquidation_pressure(evidence: MarketEvidence, previous: str | None) -> Sign
     if evidence.last_hour.watched_pct < evidence.min_watched_pct:
         return NOT_KNOWN
     total = evidence.last_hour.total_usd
-    rank = percentile_rank(total, known)
-    value = f"{usd(total)} in an hour, {percentile(rank, len(known))}"
-    return SignalResult(PRESSURE.label(rank, previous), value)
+    covered = evidence.trailing.liquidation_hours(evidence.min_watched_pct)
+    period = compared_period(covered, evidence.reading.as_of)
+    value = f"{usd(total)} in an hour, {percentile_text(total, known, period)}"
+    return _banded(PRESSURE, percentile_rank(total, known), value, evidence, last)
 
 
-def btc_long_accounts(evidence: MarketEvidence, previous: str | None) -> SignalResult:
+def btc_long_accounts(evidence: MarketEvidence, last: Signal | None) -> SignalResult:
     """The share of accounts that are long BTC, compared with its hourly values of the last 30 days.
 
     The label follows the percentile of the share among its hourly values of the last 30 days:
     long-extreme from the 95th, short-extreme up to the 5th, typical in between. On the way back
-    towards typical, the percentile must pass the edge by more than 3 points. The share counts
-    accounts, not money. The signal is unknown without a fresh value, or with less than fourteen
-    days of hourly data.
+    towards typical, the percentile must be more than 10 points past the edge for 60 minutes. The
+    share counts accounts, not money. The signal is unknown without a fresh value, or with less than
+    fourteen days of hourly data.
     """
     if evidence.lacks_long_accounts:
         return NOT_AT_THIS_VENUE
@@ -150,37 +169,41 @@ def btc_long_accounts(evidence: MarketEvidence, previous: str | None) -> SignalR
         return _too_few(known, FORTNIGHT_OF_HOURS)
     if share is None:
         return NOT_KNOWN
-    rank = percentile_rank(share, known)
-    value = f"{share:.1f} % of accounts, {percentile(rank, len(known))}"
     compared = [
         hour for hour in evidence.trailing.hours("BTC") if hour.long_account_pct is not None
     ]
-    return SignalResult(POSITIONING.label(rank, previous), value, backfill_basis(compared))
+    period = compared_period(compared, evidence.reading.as_of)
+    value = f"{share:.1f} % of accounts, {percentile_text(share, known, period)}"
+    rank, basis = percentile_rank(share, known), backfill_basis(compared)
+    return _banded(POSITIONING, rank, value, evidence, last, basis=basis)
 
 
-def btc_open_interest_trend(evidence: MarketEvidence, previous: str | None) -> SignalResult:
+def btc_open_interest_trend(evidence: MarketEvidence, last: Signal | None) -> SignalResult:
     """The 24-hour change in BTC open interest, measured in coins so that the price has no effect.
 
     The trend is rising from +5 %, falling from -5 %, flat in between. On the way back towards flat,
-    the change must pass the edge by more than 1 point. The reference is the full hour nearest to 24
-    hours ago. The signal is unknown without it.
+    the change must be more than 2.5 points past the edge for 60 minutes. The reference is the full
+    hour nearest to 24 hours ago. The signal is unknown without it.
     """
     before = evidence.trailing.hour_at("BTC", evidence.reading.as_of - DAY)
     change = coins_change_pct(before, evidence.majors.get("BTC"))
     if change is None:
         return NOT_KNOWN
     basis = backfill_basis([] if before is None else [before])
-    return SignalResult(TREND.label(change, previous), f"{change:+z.1f} % in coins in 24 h", basis)
+    value = f"{change:+z.1f} % in coins in 24 h"
+    return _banded(TREND, change, value, evidence, last, basis=basis)
 
 
-def btc_realised_volatility(evidence: MarketEvidence, previous: str | None) -> SignalResult:
+def btc_realised_volatility(evidence: MarketEvidence, last: Signal | None) -> SignalResult:
     """The 24-hour volatility of BTC's hourly returns, compared with its values of the last 30 days.
 
-    The volatility is annualised without subtracting the mean. The label follows its percentile
-    among the values computed for each recorded hour: calm up to the 20th, turbulent from the 80th,
-    normal in between. On the way back towards normal, the percentile must pass the edge by more
-    than 5 points. The signal is unknown if an hour of the last day is missing, or with less than
-    fourteen days of hourly data.
+    The volatility is annualised without subtracting the mean. One price that is more than three
+    standard deviations from both its neighbours, on the same side, is left out, because it may be
+    wrong. A sudden move of the last hour counts in full after the next hour. The label
+    follows the percentile among the values computed for each recorded hour: calm up to the 20th,
+    turbulent from the 80th, normal in between. On the way back towards normal, the percentile must
+    be more than 10 points past the edge for 60 minutes. The signal is unknown if an hour of the
+    last day is missing, or with less than fourteen days of hourly data.
     """
     hours = evidence.trailing.hours("BTC", since=evidence.reading.as_of - 2 * HOUR)
     known = evidence.trailing.volatility("BTC")
@@ -189,20 +212,21 @@ def btc_realised_volatility(evidence: MarketEvidence, previous: str | None) -> S
     if not hours or hours[-1].volatility_pct is None:
         return NOT_KNOWN
     swing = hours[-1].volatility_pct
-    rank = percentile_rank(swing, known)
-    value = f"{swing:.0f} % annualised, {percentile(rank, len(known))}"
     compared = [hour for hour in evidence.trailing.hours("BTC") if hour.volatility_pct is not None]
-    return SignalResult(VOLATILITY.label(rank, previous), value, backfill_basis(compared))
+    period = compared_period(compared, evidence.reading.as_of)
+    value = f"{swing:.0f} % annualised, {percentile_text(swing, known, period)}"
+    rank, basis = percentile_rank(swing, known), backfill_basis(compared)
+    return _banded(VOLATILITY, rank, value, evidence, last, basis=basis)
 
 
-def cross_venue_funding(evidence: MarketEvidence, previous: str | None) -> SignalResult:
+def cross_venue_funding(evidence: MarketEvidence, last: Signal | None) -> SignalResult:
     """How far BTC funding rates differ between venues, compared with the last 30 days.
 
     The value is the highest rate less the lowest, each converted to eight hours. The label follows
     its percentile among the recorded hours of the same venues: narrow up to the 10th, wide from the
-    90th, typical in between. On the way back towards typical, the percentile must pass the edge by
-    more than 3 points. The signal is unknown if fewer than two venues have a fresh rate, or with
-    less than fourteen days of hourly data of all of them.
+    90th, typical in between. On the way back towards typical, the percentile must be more than 10
+    points past the edge for 60 minutes. The signal is unknown if fewer than two venues have a fresh
+    rate, or with less than fourteen days of hourly data of all of them.
     """
     if evidence.spreads is None:
         return NOT_KNOWN._replace(basis="It compares venues, and this instance reads only one.")
@@ -215,8 +239,26 @@ def cross_venue_funding(evidence: MarketEvidence, previous: str | None) -> Signa
     low, high = (VENUES[end].title for end in spread.ends)
     which = f"{spread.spread_pct:.4f} % per 8 h, {high} above {low}"
     what = which if spread.spread_pct > 0 else "no difference between venues"
-    value = f"{what}, {percentile(spread.rank, count)}"
-    return SignalResult(SPREAD.label(spread.rank, previous), value, backfill_basis(spread.hours))
+    known = [hour.spread_pct for hour in spread.hours]
+    value = f"{what}, {percentile_text(spread.spread_pct, known, f'{count} hours')}"
+    basis = backfill_basis(spread.hours)
+    return _banded(SPREAD, spread.rank, value, evidence, last, basis=basis)
+
+
+def _banded(
+    bands: Bands,
+    number: float,
+    value: str,
+    evidence: MarketEvidence,
+    last: Signal | None,
+    *,
+    basis: str | None = None,
+) -> SignalResult:
+    """The result of a method by its number; the value says so if an earlier label still holds."""
+    label, back_since = bands.label(number, evidence.reading.as_of, last)
+    own = bands.own_label(number)
+    held = "" if own == label else f"; on its own {own}"
+    return SignalResult(label, value + held, basis, back_since)
 
 
 def _too_few(known: Sequence[object], needed: int, what: str = "hours") -> SignalResult:
@@ -290,7 +332,7 @@ MARKET_METHODS = (
     Method("btc-realised-volatility", "BTC realised volatility", btc_realised_volatility),
     Method("cross-venue-funding", "Cross-venue funding", cross_venue_funding),
 )
-"""These judge by market evidence and their last label."""
+"""These judge by market evidence and their last signal."""
 
 MACRO_METHODS = (
     Method("btc-etf-flow", "BTC ETF flow", btc_etf_flow),
@@ -305,11 +347,11 @@ DAILY = frozenset(method.key for method in MACRO_METHODS)
 
 
 def judge_all(
-    evidence: MarketEvidence, macro: MacroEvidence, previous: Mapping[str, str]
+    evidence: MarketEvidence, macro: MacroEvidence, last: Mapping[str, Signal]
 ) -> Signals:
-    """Judge every signal; `previous` holds the last labels by key."""
+    """Judge every signal; `last` holds the last signals by key."""
     at = evidence.reading.as_of
-    market = [_judge(method, at, evidence, previous.get(method.key)) for method in MARKET_METHODS]
+    market = [_judge(method, at, evidence, last.get(method.key)) for method in MARKET_METHODS]
     spread = (evidence.spreads or {}).get("BTC")
     venues = [evidence.reading.source, *([] if spread is None else spread.sources)]
     return _signals(at, venues, macro, market)
@@ -342,4 +384,5 @@ def _judge(method: Method, at: int, *seen: object) -> Signal:
 
 
 def _signal(method: Method, result: SignalResult, at: int) -> Signal:
-    return Signal(method.key, method.name, result.label, result.value, at, result.basis)
+    label, value, basis, back_since = result
+    return Signal(method.key, method.name, label, value, at, basis, back_since)

@@ -17,6 +17,9 @@ class SignalResult(NamedTuple):
     basis: str | None = None
     """Which data we did not measure ourselves, or why it is unknown, as a sentence."""
 
+    back_since: int | None = None
+    """Since when the value has been far enough behind the label's edge to go back."""
+
 
 NOT_KNOWN = SignalResult(UNKNOWN, "n/a")
 """The result when a method's input is missing or too old."""
@@ -36,6 +39,10 @@ class Signal(Struct, frozen=True):
     basis: str | None = None
     """Which data we did not measure ourselves, or why it is unknown, as a sentence. It is not part
     of the API's signal object."""
+
+    back_since: int | None = None
+    """Since when the label waits to go back towards the middle, in Unix milliseconds. It is stored
+    here so that the next leader goes on waiting."""
 
 
 class Signals(Struct, frozen=True):
