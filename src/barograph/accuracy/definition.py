@@ -36,6 +36,9 @@ DRAWS = EXTREME * TESTS * MISSES_PER
 USUAL = DRAWS * 2 // 5
 """As many sums are larger, in either direction, as leave 80 % of all on one side."""
 
+ROOM = 0.01
+"""Where a difference widens its limit nearly as fast as it grows, it would never be found."""
+
 EPISODE = 2
 SHORTEST = 3 * DAY
 """An episode lasts two horizons, so that cases two episodes apart never overlap, and three days,
@@ -152,8 +155,8 @@ DEFINITION: Final[dict[str, Json]] = {
     "the scores.",
     "interval": f"difference - c to difference + c. In {DRAWS} draws, each episode keeps or "
     f"changes the sign of its score; c is number {EXTREME} of the absolute sums, the largest "
-    "first, so the intervals of all tests together are too narrow in at most 5 % of worlds in "
-    "which labels say nothing.",
+    "first, times sqrt(e / (e - 2)), where e counts the episodes. So all tests together find "
+    "something in about 5 % of records at most if labels say nothing.",
     "signs": "The output of SHAKE-256 of the UTF-8 bytes of the name of this definition. With e "
     "episodes that have a score, in order, each draw takes the next ceil(e / 8) bytes; bit k "
     "(1 << k) of byte j belongs to episode 8 * j + k, and 0 changes the sign.",
@@ -161,8 +164,8 @@ DEFINITION: Final[dict[str, Json]] = {
     "records: d = u * r / s + c / s * sqrt(r * r + w * d * d). s is the root of the sum of squared "
     f"scores, u is number {USUAL} of the absolute sums, and r is s after each score has lost the "
     "difference times the weight of its episode; w is the sum of squared weights. A case weighs "
-    "o / (n * (n + o)), where n counts its group and o the other one. Null if no d solves this: "
-    "then no difference, however large, would have been found.",
+    "o / (n * (n + o)), where n counts its group and o the other one. Null if 1 - w * c * c / (s * "
+    f"s) is under {ROOM}: then no difference, however large, would have been found.",
     "tests": TESTS,
     "fewest_cases": FEWEST,
     "fewest_episodes": FEWEST_EPISODES,

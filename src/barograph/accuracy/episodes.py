@@ -9,7 +9,16 @@ from collections.abc import Iterable, Sequence
 from hashlib import shake_256
 from math import fsum, sqrt
 
-from barograph.accuracy.definition import DRAWS, EPISODE, EXTREME, NAME, PLACES, SHORTEST, USUAL
+from barograph.accuracy.definition import (
+    DRAWS,
+    EPISODE,
+    EXTREME,
+    NAME,
+    PLACES,
+    ROOM,
+    SHORTEST,
+    USUAL,
+)
 from barograph.accuracy.records import Comparison
 
 Valued = tuple[int, float]
@@ -45,7 +54,9 @@ def compare(ours: Sequence[Valued], others: Sequence[Valued]) -> Comparison:
             weights[episode] += (total - len(cases)) / total / len(cases)
     difference = fsum(scores.values())
     sums = signed_sums([scores[episode] for episode in sorted(scores)])
-    limit, scale = sums[EXTREME - 1], _root(scores.values())
+    # Wider, because both means are estimated from the same episodes.
+    limit = sums[EXTREME - 1] * sqrt(len(scores) / max(1, len(scores) - 2))
+    scale = _root(scores.values())
     noise = _root(score - difference * weights[each] for each, score in scores.items())
     # Equal prices have no noise, and any difference would show.
     seen = scale and _detectable(
@@ -65,7 +76,7 @@ def _detectable(limit: float, usual: float, noise: float, share: float) -> float
     A real difference widens its own limit, because every episode then has a share of it.
     """
     room = 1 - limit**2 * share
-    if room <= 0:
+    if room < ROOM:
         return None
     return noise * (usual + limit * sqrt(usual**2 * share + room)) / room
 

@@ -37,7 +37,7 @@ Fetch = Callable[[str], Json]
 Point = tuple[int, float]
 Outcome = tuple[int, int, float]
 
-DEFINITION = "39b21500c25f5f65dcae1e37ae7786be74b191daf4c0aeadf32b67cbb590f90f"
+DEFINITION = "14e3675201b0b04ca4d5dbc04cf66e40776d6b340b757cdda089898a5b30e052"
 """SHA-256 of the definition that this program implements, as canonical JSON."""
 
 HOUR = 3_600_000
@@ -419,15 +419,17 @@ def compare(ours: list[Point], others: list[Point]) -> Json:
     difference = math.fsum(scores.values())
     sums, root = signed_sums(list(scores.values())), math.hypot(*scores.values())
     rest = math.hypot(*(scores[each] - difference * weights[each] for each in scores))
-    limit, usual, share = sums[19], sums[2 * DRAWS // 5 - 1], math.hypot(*weights.values()) ** 2
-    detectable, room = 0.0, root and 1 - (limit / root) ** 2 * share
-    if room > 0:
+    limit = sums[19] * math.sqrt(len(scores) / max(1, len(scores) - 2))
+    usual, share = sums[2 * DRAWS // 5 - 1], math.hypot(*weights.values()) ** 2
+    room = 1 - (limit / root) ** 2 * share if root else math.inf
+    detectable = 0.0 if room >= 0.01 else None
+    if root and detectable is not None:
         widest = math.sqrt((usual / root) ** 2 * share + room) * limit / root
         detectable = round(rest * (usual / root + widest) / room, 6)
     return {
         "difference": round(difference, 6),
         "interval": [round(difference - limit, 6), round(difference + limit, 6)],
-        "detectable": None if room < 0 else detectable,
+        "detectable": detectable,
     }
 
 
