@@ -26,6 +26,7 @@ SUBJECTS = (
     "venues",
     "snapshot",
     "ledger",
+    "accuracy",
     "logs",
     "tokens",
     "payments",

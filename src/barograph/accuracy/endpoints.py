@@ -110,7 +110,7 @@ class KindBody(WireModel):
 
 
 class AccuracyBody(WireModel):
-    """What followed the revealed stances, next to two baselines."""
+    """What followed the revealed stances, one label beside the others."""
 
     as_of: Annotated[
         str | None, Field(description="A full hour; null if nothing was calculated yet.")
