@@ -27,6 +27,7 @@ SUBJECTS = (
     "snapshot",
     "signals",
     "ledger",
+    "accuracy",
     "logs",
     "tokens",
     "payments",

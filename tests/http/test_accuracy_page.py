@@ -4,7 +4,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from barograph.accuracy.records import Accuracy, Distribution, Finding, Measured
+from barograph.accuracy.records import Accuracy, Finding
 from barograph.board.feeds import Publication
 from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
 from barograph.site.templating import date_and_time
@@ -61,59 +61,65 @@ def test_before_the_first_stance_is_public_the_page_says_from_when(site: SiteSer
     assert page.tables == []
 
 
-BASELINE = (Distribution(40), Distribution(60), Distribution(29))
-
-
-@pytest.mark.parametrize(
-    ("row", "counted"),
-    [
-        (measured("constructive", 29, "too-few"), "constructive 29."),
-        (
-            Measured("constructive", "24h", "btc_return", "%", 49, 2, *BASELINE, "too-few"),
-            "constructive 40 (a baseline has 29).",
-        ),
-    ],
-)
-def test_of_too_few_cases_only_their_number_is_shown(
-    site: SiteService, row: Measured, counted: str
+@pytest.mark.parametrize(("count", "episodes"), [(29, 12), (41, 9)])
+def test_of_too_few_cases_or_episodes_only_their_number_is_shown(
+    site: SiteService, count: int, episodes: int
 ) -> None:
+    row = measured("constructive", count, "too-few", episodes=episodes)
     page = look(site, accuracy(kind_accuracy(row)))
 
-    too_few = "Too few cases that don't overlap in time (30 are needed)."
-    assert f"{too_few} After 24 h: {counted}" in page.text
+    assert "Too few cases or episodes (30 cases with the label" in page.text
+    assert f"After 24 h: constructive {count} in {episodes} episodes." in page.text
     assert page.tables == []
 
 
-def test_a_row_shows_what_followed_beside_both_baselines(site: SiteService) -> None:
+def test_a_row_shows_what_followed_beside_the_others_and_what_could_have_been_seen(
+    site: SiteService,
+) -> None:
     page = look(site, accuracy(kind_accuracy(measured("constructive", 41))))
-    numbers = "+0.20 (\N{MINUS SIGN}0.10 to +0.50)\N{MINUS SIGN}2.30 to +2.70"
 
     row = page.tables[0][1]
-    assert row[:3] == [*ROW, "41 2 without outcome", numbers]
+    numbers = "+0.20\N{MINUS SIGN}2.30 to +2.70"
+    assert row[:3] == [*ROW, "41 in 12 episodes 2 without outcome", numbers]
     assert [each[:5] for each in row[3:5]] == ["+0.10", "+0.05"]
-    assert row[-1] == "No difference shown"
-    assert "No skill shown." in page.text
+    assert row[-2:] == [
+        "+0.10 (\N{MINUS SIGN}0.50 to +0.70)0.90 or more would have shown",
+        "Could not tell",
+    ]
+    assert "47 versions of 40 legs measured" in page.text
     assert "Decided by the operator: 2. Withdrawn: 1. Late: 4." in page.text
+
+
+def test_a_row_says_that_nothing_could_have_been_seen(site: SiteService) -> None:
+    blind = measured("constructive", 41, detectable=None)
+
+    assert (
+        "no difference would have shown"
+        in look(site, accuracy(kind_accuracy(blind))).tables[0][1][-2]
+    )
 
 
 @pytest.mark.parametrize(
     ("label", "finding", "words"),
     [
-        ("constructive", "higher", "Higher than both baselines"),
-        ("cautious", "lower", "Lower than both baselines"),
-        ("neutral", "none", "Not tested"),
+        ("constructive", "higher", "Higher than after other labels"),
+        ("cautious", "lower", "Lower than after other labels"),
+        ("cautious", "no-difference", "No difference that would matter"),
+        ("neutral", "not-tested", "Not tested"),
     ],
 )
 def test_only_a_label_that_claims_a_direction_has_a_finding(
     site: SiteService, label: str, finding: Finding, words: str
 ) -> None:
-    rows = measured("cautious", 41), measured(label, 41, finding, median=2.0)
+    rows = measured("cautious", 41), measured(label, 41, finding, mean=2.0)
 
     assert look(site, accuracy(kind_accuracy(*rows))).tables[0][2][-1] == words
 
 
 def test_a_table_without_claims_has_no_findings(site: SiteService) -> None:
-    page = look(site, accuracy(kind_accuracy(measured("cautious", 41, metric="funding"))))
+    page = look(
+        site, accuracy(kind_accuracy(measured("cautious", 41, "not-tested", metric="funding")))
+    )
 
     assert page.tables[0][0][-1] == "Compared"
 
@@ -132,8 +138,16 @@ SAID = [
     (None, "not published"),
     (accuracy(), "too few cases (0 of 30)"),
     (accuracy(kind_accuracy(measured("cautious", 12, "too-few"))), "too few cases (12 of 30)"),
-    (accuracy(kind_accuracy(measured("cautious", 31))), "no skill shown"),
-    (accuracy(kind_accuracy(measured("neutral", 99))), "too few cases (0 of 30)"),
+    (
+        accuracy(kind_accuracy(measured("cautious", 41, "too-few", episodes=9))),
+        "too few episodes (9 of 10)",
+    ),
+    (accuracy(kind_accuracy(measured("cautious", 31))), "could not tell"),
+    (
+        accuracy(kind_accuracy(measured("cautious", 31, "no-difference"))),
+        "no difference that would matter",
+    ),
+    (accuracy(kind_accuracy(measured("neutral", 99, "not-tested"))), "too few cases (0 of 30)"),
     (
         accuracy(kind_accuracy(measured("constructive", 41, "higher"))),
         "higher after constructive (24 h)",

@@ -3,10 +3,13 @@
 import asyncio
 from typing import Any
 
+from msgspec.structs import replace
+
 from barograph.accuracy.records import (
     ACCURACY,
     FEWEST,
     Accuracy,
+    Comparison,
     Distribution,
     Finding,
     KindAccuracy,
@@ -22,36 +25,43 @@ from support.service import Service
 DEFINITION = "ab" * 32
 
 
-def distribution(count: int, median: float = 0.2) -> Distribution:
-    """Values around a median; none if there are too few."""
+def distribution(count: int, mean: float = 0.2) -> Distribution:
+    """Values around a mean; none if there are too few."""
     if count < FEWEST:
         return Distribution(count)
-    spread = (median - 2.5, median - 1, median, median + 1, median + 2.5)
-    return Distribution(count, spread, (median - 0.3, median + 0.3))
+    spread = (mean - 2.5, mean - 1, mean, mean + 1, mean + 2.5)
+    return Distribution(count, spread, mean)
 
 
 def measured(
     label: str,
     count: int,
-    finding: Finding = "none",
+    finding: Finding = "could-not-tell",
     *,
     horizon: str = "24h",
     metric: str = "btc_return",
-    median: float = 0.2,
+    mean: float = 0.2,
+    episodes: int = 12,
+    detectable: float | None = 0.9,
 ) -> Measured:
     """A row of a table."""
-    baselines = distribution(60, 0.1), distribution(count, 0.05)
-    followed = distribution(count, median)
-    return Measured(label, horizon, metric, "%", count + 9, 2, followed, *baselines, finding)
+    parts = distribution(count, mean), distribution(60, 0.1), distribution(count, 0.05)
+    row = Measured(label, horizon, metric, "%", count + 9, 2, episodes, *parts, finding)
+    if finding in {"too-few", "not-tested"}:
+        return row
+    difference = mean - 0.1
+    interval = (difference - 0.6, difference + 0.6)
+    return replace(row, comparison=Comparison(difference, interval, detectable))
 
 
 def kind_accuracy(
-    *rows: Measured, kind: str = "rates-desk", headline: str = "No skill shown."
+    *rows: Measured, kind: str = "rates-desk", headline: str = "Could not tell."
 ) -> KindAccuracy:
     """The track record of a kind; without rows no version is public."""
     number = 47 if rows else 0
     counts = (3, 1, 2, 1, 4) if rows else (0, 0, 0, 0, 0)
-    return KindAccuracy(kind, number, min(number, 5), number and 51, *counts, headline, rows)
+    legs = min(number, 40)
+    return KindAccuracy(kind, number, legs, min(number, 5), number and 51, *counts, headline, rows)
 
 
 def accuracy(*kinds: KindAccuracy, **changed: Any) -> Accuracy:

@@ -15,7 +15,7 @@ from barograph.accuracy.definition import (
     METRICS,
     metrics_of,
 )
-from barograph.accuracy.records import KindAccuracy, Measured
+from barograph.accuracy.records import Comparison, KindAccuracy, Measured
 from barograph.history.records import KINDS, LABELS
 from barograph.kit.json import canonical, digest
 from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
@@ -33,13 +33,18 @@ def row(found: KindAccuracy, label: str, metric: str, horizon: str) -> Measured:
     return next(each for each in found.measured if (each.label, each.metric, each.horizon) == key)
 
 
+def alternating(count: int, span: int = 9) -> list[Case]:
+    """A stance every eight hours; the label changes after so many."""
+    labels = ("constructive", "cautious")
+    return [
+        case(each + 1, START + 8 * (each + 1) * HOUR, labels[each // span % 2])
+        for each in range(count)
+    ]
+
+
 def doubling(hours: int) -> list[SeriesPoint]:
     """A price that doubles every eight hours."""
     return [SeriesPoint(START + hour * HOUR, 2 ** (hour / 8)) for hour in range(hours)]
-
-
-def every_eight_hours(count: int, label: str = "constructive") -> list[Case]:
-    return [case(each, START + 8 * each * HOUR, label) for each in range(1, count + 1)]
 
 
 def assessed(cases: list[Case], hours: int = 2_000) -> KindAccuracy:
@@ -48,29 +53,51 @@ def assessed(cases: list[Case], hours: int = 2_000) -> KindAccuracy:
 
 
 def test_a_record_by_hand() -> None:
-    found = assessed(every_eight_hours(30))
+    found = assessed(alternating(180))
     shown = row(found, "constructive", BTC_RETURN, "8h")
 
-    assert (found.versions, found.first, found.last) == (30, 1, 30)
-    assert (shown.cases, shown.without_outcome, shown.finding) == (30, 0, "none")
-    for each in (shown.followed, shown.unconditional, shown.persistence):
-        assert (each.count, each.quantiles, each.interval) == (30, (100.0,) * 5, (100.0, 100.0))
-    # One of three starts counts over a day.
-    assert row(found, "constructive", BTC_RETURN, "24h").followed.count == 10
-    assert row(found, "constructive", FUNDING, "8h").without_outcome == 30
-    assert found.headline.startswith("No skill shown in the 1 of 6 comparisons")
+    assert (found.versions, found.legs, found.first, found.last) == (180, 180, 1, 180)
+    assert (shown.cases, shown.without_outcome, shown.episodes) == (90, 0, 10)
+    for part in shown.parts:
+        assert (part.count, part.quantiles, part.mean) == (90, (100.0,) * 5, 100.0)
+    assert shown.comparison == Comparison(0.0, (0.0, 0.0), 0.0)
+    assert shown.finding == "no-difference"
+    assert row(found, "constructive", FUNDING, "8h").without_outcome == 90
+    assert row(found, "constructive", BTC_RETURN, "7d").finding == "too-few"
+    assert found.headline == (
+        "No difference that would matter: constructive over 8 h (+0.00 %; 0.00 % or more would "
+        "probably have shown); cautious over 8 h (+0.00 %; 0.00 % or more would probably have "
+        "shown); constructive over 24 h (+0.00 %; 0.00 % or more would probably have shown); "
+        "cautious over 24 h (+0.00 %; 0.00 % or more would probably have shown)."
+    )
 
 
-def test_twenty_nine_cases_say_nothing_and_thirty_do() -> None:
-    few, enough = assessed(every_eight_hours(29)), assessed(every_eight_hours(30))
+def test_a_leg_counts_once_by_its_first_version() -> None:
+    cases = alternating(180)
+    later = [
+        replace(each, version=replace(each.version, sequence=1_000 + at, revision=2))
+        for at, each in enumerate(cases)
+    ]
+    once, twice = assessed(cases), assessed(sorted([*cases, *later], key=issue))
+
+    assert (twice.versions, twice.legs) == (360, 180)
+    assert twice.measured == once.measured
+
+
+def issue(each: Case) -> tuple[int, int]:
+    return each.version.issued_at, each.version.revision
+
+
+def test_too_few_cases_or_episodes_say_nothing() -> None:
+    few, lasting = assessed(alternating(58)), assessed(alternating(162))
 
     assert few.headline == (
-        "Too few cases to say anything: “constructive” and “cautious” have at most 29 of the 30 "
-        "needed."
+        "Too few cases to say anything: “constructive” and “cautious” have at most 27 of the 30 "
+        "cases and 4 of the 10 episodes needed."
     )
-    assert row(few, "constructive", BTC_RETURN, "8h").finding == "too-few"
-    assert row(few, "constructive", BTC_RETURN, "8h").followed.quantiles is None
-    assert row(enough, "constructive", BTC_RETURN, "8h").followed.quantiles is not None
+    shown = row(lasting, "constructive", BTC_RETURN, "8h")
+    assert (shown.followed.count, shown.episodes, shown.finding) == (81, 9, "too-few")
+    assert (shown.followed.quantiles, shown.comparison) == (None, None)
 
 
 def test_without_a_version_nothing_is_claimed() -> None:
@@ -81,7 +108,7 @@ def test_without_a_version_nothing_is_claimed() -> None:
 
 
 def test_versions_are_counted_by_what_became_of_them() -> None:
-    cases = every_eight_hours(6)
+    cases = alternating(6)
     first = cases[0].version
     decision = replace(first.leg.decision, label="stand-aside", by="an operator")
     cases[0] = replace(cases[0], version=replace(first, leg=replace(first.leg, decision=decision)))
@@ -109,26 +136,27 @@ def test_a_revision_is_never_late() -> None:
 
 
 @pytest.mark.thorough
-def test_random_worlds_show_no_skill() -> None:
+def test_random_worlds_show_no_difference() -> None:
     modest = 0
     for seed in range(WORLDS):
-        headlines = []
+        findings = []
         for number, kind in enumerate(KINDS):
             world = SimulatedRecord(3 * seed + number, persistent, start=START, days=90)
             points = {BTC_RETURN: world.points}
-            headlines.append(kind_accuracy(kind, world.cases, points, world.as_of).headline)
-        modest += all(each.startswith("No skill shown in") for each in headlines)
+            rows = kind_accuracy(kind, world.cases, points, world.as_of).measured
+            findings += [each.finding for each in rows]
+        modest += "could-not-tell" in findings and not {"higher", "lower"} & {*findings}
 
     assert modest >= 0.95 * WORLDS
 
 
 def with_edge(edge: float, *labels: str) -> KindAccuracy:
-    """A record of labels in turn, in a world where they have this edge."""
+    """A record of labels in turn, three days each, in a world where they have this edge."""
 
     def alternate(_: object, past: Sized, before: str) -> str:
-        return labels[len(past) // 8 % len(labels)]
+        return labels[len(past) // 72 % len(labels)]
 
-    world = SimulatedRecord(1, alternate, start=START, days=400, edge=edge)
+    world = SimulatedRecord(1, alternate, start=START, days=200, edge=edge)
     return kind_accuracy(KIND, world.cases, {BTC_RETURN: world.points}, world.as_of)
 
 
@@ -137,12 +165,14 @@ def test_a_planted_edge_is_found_and_shown_with_its_size_and_a_caution() -> None
 
     assert row(found, "constructive", BTC_RETURN, "8h").finding == "higher"
     assert row(found, "cautious", BTC_RETURN, "8h").finding == "lower"
-    assert row(found, "neutral", BTC_RETURN, "8h").finding == "none"
-    assert found.headline.startswith("After “constructive”, BTC returned more over 8 h")
-    assert found.headline.endswith(CAUTION)
+    assert row(found, "neutral", BTC_RETURN, "8h").finding == "not-tested"
+    assert found.headline.startswith(
+        "BTC returned more than after other labels: constructive over 8 h (+"
+    )
+    assert CAUTION in found.headline
 
 
-def test_a_trend_that_merely_went_on_is_no_skill() -> None:
+def test_a_trend_that_lasts_is_one_episode() -> None:
     calm = [case(each, START + 8 * each * HOUR, "neutral") for each in range(1, 161)]
     rising = [case(each, START + 8 * each * HOUR, "constructive") for each in range(161, 201)]
     trend = [max(0, hour - 160 * 8) / 800 for hour in range(2_000)]
@@ -150,21 +180,31 @@ def test_a_trend_that_merely_went_on_is_no_skill() -> None:
     found = kind_accuracy(KIND, [*calm, *rising], {BTC_RETURN: points}, START + 2_000 * HOUR)
 
     shown = row(found, "constructive", BTC_RETURN, "8h")
-    assert shown.followed.interval is not None
-    assert shown.unconditional.interval == (0.0, 0.0) < shown.followed.interval
-    assert shown.finding == "none"
+    assert (shown.followed.count, shown.episodes, shown.finding) == (40, 1, "too-few")
 
 
-def test_the_opposite_of_a_claim_is_no_skill() -> None:
+def test_the_opposite_of_a_claim_is_said() -> None:
     found = with_edge(-0.003, "constructive", "neutral")
 
-    assert row(found, "constructive", BTC_RETURN, "8h").finding == "none"
-    assert found.headline.startswith("No skill shown")
+    assert row(found, "constructive", BTC_RETURN, "8h").finding == "lower"
+    assert "the opposite of its claim" in found.headline
+
+
+def test_an_edge_too_small_to_see_is_not_denied() -> None:
+    found = with_edge(0.0001, "constructive", "neutral")
+    shown = row(found, "constructive", BTC_RETURN, "8h")
+
+    assert shown.finding == "could-not-tell"
+    assert shown.comparison is not None
+    assert found.headline.startswith(
+        f"Could not tell: constructive over 8 h ({shown.comparison.difference:+.2f} %; "
+        f"{shown.comparison.detectable:.2f} % or more would probably have shown)"
+    )
 
 
 def test_a_change_of_the_definition_is_a_decision() -> None:
     # A new digest starts all counts again. The program for readers implements the same one.
-    assert DEFINITION_DIGEST == "39b21500c25f5f65dcae1e37ae7786be74b191daf4c0aeadf32b67cbb590f90f"
+    assert DEFINITION_DIGEST == "14e3675201b0b04ca4d5dbc04cf66e40776d6b340b757cdda089898a5b30e052"
     assert digest(canonical(DEFINITION)) == DEFINITION_DIGEST
 
 

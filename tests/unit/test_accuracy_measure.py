@@ -1,14 +1,17 @@
 """What followed an instant: by hand, without a look ahead, and never from too few cases."""
 
-from itertools import pairwise
-from math import comb
+from hashlib import shake_256
+from random import Random
+from statistics import fmean
 
 import pytest
 
-from barograph.accuracy.cases import distribution, interval_rank, measure_of
-from barograph.accuracy.definition import BTC_RETURN, FUNDING, HORIZONS, TESTS, US10Y_CHANGE
+from barograph.accuracy.cases import distribution, measure_of
+from barograph.accuracy.definition import BTC_RETURN, DRAWS, FUNDING, HORIZONS, TESTS, US10Y_CHANGE
+from barograph.accuracy.episodes import compare, episodes, signed_sums
+from barograph.accuracy.records import Comparison
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.outcomes import Outcome, SeriesPoint, independent
+from barograph.markets.outcomes import Outcome, SeriesPoint
 
 MONDAY = 20_765 * DAY
 """2026-11-09T00:00:00.000Z."""
@@ -133,30 +136,74 @@ def _with(points: list[SeriesPoint], index: int) -> list[SeriesPoint]:
     return [*points[:index], points[index]._replace(value=-1e6), *points[index + 1 :]]
 
 
-def test_taken_cases_never_overlap_and_the_first_one_is_always_taken() -> None:
-    spans = [(0, 8), (4, 12), (8, 16), (15, 23), (16, 24)]
-    cases = [(start, Outcome(start, end, 1.0)) for start, end in spans]
-    found = independent([(-1, None), *cases])  # without an outcome, it keeps none from being taken
-
-    assert [at for at, _ in found] == [0, 8, 16]
-    assert all(one.end <= other.start for (_, one), (_, other) in pairwise(found))
-
-
 def test_fewer_than_thirty_cases_have_a_count_and_nothing_else() -> None:
     few = distribution(float(each) for each in range(29))
     enough = distribution(float(each) for each in range(30))
 
-    assert (few.count, few.quantiles, few.interval) == (29, None, None)
-    assert enough.quantiles == (2.9, 7.25, 14.5, 21.75, 26.1)
-    assert enough.interval == (6.0, 23.0)
+    assert (few.count, few.quantiles, few.mean) == (29, None, None)
+    assert (enough.quantiles, enough.mean) == ((2.9, 7.25, 14.5, 21.75, 26.1), 14.5)
 
 
-@pytest.mark.parametrize("count", [30, 31, 45, 100, 365])
-def test_the_interval_misses_the_median_as_rarely_as_all_tests_together_need(count: int) -> None:
-    def missed(k: int) -> float:
-        return float(2 * sum(comb(count, heads) for heads in range(k)) / 2**count)
+@pytest.mark.parametrize(
+    ("horizon", "labels", "numbers"),
+    [
+        pytest.param("8h", "aaaaaaaaabbb", "000000000111", id="the label changes after three days"),
+        pytest.param("8h", "aabbaabba", "000000000", id="changes come too early"),
+        pytest.param("8h", "aaaaabbbbbab", "000000000011", id="at the first change that is late"),
+        pytest.param("7d", "a" * 41 + "bb", "0" * 43, id="not two horizons yet"),
+        pytest.param("7d", "a" * 42 + "ba", "0" * 42 + "11", id="two horizons"),
+    ],
+)
+def test_an_episode_ends_where_the_label_changes_but_not_early(
+    horizon: str, labels: str, numbers: str
+) -> None:
+    cases = [(MONDAY + 8 * HOUR * each, label) for each, label in enumerate(labels)]
 
-    k = interval_rank(count)
+    assert episodes(cases, HORIZONS[horizon]) == [int(each) for each in numbers]
 
-    assert missed(k) <= 0.05 / TESTS < missed(k + 1)
-    assert TESTS == 18
+
+def test_signs_come_from_the_published_stream() -> None:
+    scores = [0.5, 0.25, 4.0, 1.0, 0.125, 2.0, 8.0, 16.0, 32.0]
+    stream = shake_256(b"accuracy/2").digest(2 * DRAWS)
+    sums = []
+    for draw in range(DRAWS):
+        bits = int.from_bytes(stream[2 * draw : 2 * draw + 2], "little")
+        signed = (each if bits >> at & 1 else -each for at, each in enumerate(scores))
+        sums.append(abs(sum(signed)))
+
+    assert signed_sums(scores) == sorted(sums, reverse=True)
+    assert (DRAWS, TESTS) == (7_200, 18)
+
+
+def spells(effect: float, count: int = 40) -> tuple[list[tuple[int, float]], ...]:
+    """Cases of two labels in turns of four, with an effect of the first one."""
+    random = Random(3)
+    ours = [(at, random.gauss(effect, 1)) for at in range(0, count, 2) for _ in range(4)]
+    return ours, [(at, random.gauss(0, 1)) for at in range(1, count, 2) for _ in range(4)]
+
+
+def test_a_comparison_is_the_difference_of_means_with_an_interval_around_it() -> None:
+    ours, others = spells(0.0)
+    found = compare(ours, others)
+    means = [fmean(value for _, value in group) for group in (ours, others)]
+
+    assert found.difference == pytest.approx(means[0] - means[1], abs=1e-6)
+    low, high = found.interval
+    assert low < 0 < high
+    assert (low + high) / 2 == pytest.approx(found.difference, abs=1e-6)
+    assert found.detectable is not None
+    assert (high - low) / 2 < found.detectable < high - low
+
+
+def test_an_effect_does_not_widen_what_could_have_been_seen() -> None:
+    plain, strong = compare(*spells(0.0)).detectable, compare(*spells(3.0))
+
+    assert strong.interval[0] > 0
+    assert strong.detectable == pytest.approx(plain, rel=0.05)
+
+
+def test_in_few_episodes_no_difference_would_have_shown() -> None:
+    assert compare(*spells(9.0, 8)).detectable is None
+    assert compare(*spells(9.0, 8)).interval[0] <= 0
+    equal = [(at, 1.0) for at in range(30)]
+    assert compare(equal, equal) == Comparison(0.0, (0.0, 0.0), 0.0)

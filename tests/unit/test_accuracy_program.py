@@ -3,6 +3,7 @@
 import io
 import struct
 from email.message import Message
+from random import Random
 from typing import ClassVar
 from urllib.error import HTTPError
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from barograph.accuracy.cases import distribution, measure_of
 from barograph.accuracy.definition import DEFINITION, HORIZONS
+from barograph.accuracy.episodes import compare, episodes
 from barograph.kit.json import canonical
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.outcomes import SeriesPoint
@@ -61,12 +63,32 @@ def test_both_implementations_measure_the_same(
 @given(st.lists(st.floats(-100, 100), min_size=28, max_size=60))
 def test_both_implementations_describe_the_same(values: list[float]) -> None:
     ours = distribution(values)
-    theirs = recompute.distribution([(at, (at, at + 1, each)) for at, each in enumerate(values)])
+    theirs = recompute.distribution(values)
 
     assert theirs["count"] == ours.count
-    for name in ("quantiles", "interval"):
+    for name in ("quantiles", "mean"):
         expected = getattr(ours, name)
         assert theirs[name] == (None if expected is None else pytest.approx(expected, abs=2e-6))
+
+
+@pytest.mark.parametrize(("often", "effect"), [(1, 0.0), (3, 2.0), (3, 0.1), (20, 0.0)])
+def test_both_implementations_compare_the_same(often: int, effect: float) -> None:
+    random, label, cases, values = Random(often), "a", [], []
+    for at in range(150):
+        label = random.choice("abc") if random.random() < often / 20 else label
+        cases.append((START + at * 8 * HOUR, label))
+        values.append(random.gauss(effect * (label == "a"), 1))
+    numbers = episodes(cases, DAY)
+    of_program = recompute.episodes_of(cases, DAY)
+    assert [each - of_program[0] for each in of_program] == numbers
+
+    rows = list(zip(numbers, values, cases, strict=True))
+    ours = [(number, value) for number, value, (_, each) in rows if each == "a"]
+    others = [(number, value) for number, value, (_, each) in rows if each != "a"]
+    found, theirs = compare(ours, others), recompute.compare(ours, others)
+    assert theirs["difference"] == pytest.approx(found.difference, abs=2e-6)
+    assert theirs["interval"] == pytest.approx(found.interval, abs=2e-6)
+    assert theirs["detectable"] == (found.detectable and pytest.approx(found.detectable, abs=2e-6))
 
 
 class Answer(io.BytesIO):

@@ -208,7 +208,7 @@ def incidents(
 
 
 def accuracy() -> Call[dict[str, Any]]:
-    """What followed the revealed stances, next to two baselines, as the service sends it."""
+    """What followed the revealed stances, one label beside the others, as the service sends it."""
     return Call("/api/v1/accuracy", dict[str, Any])
 
 

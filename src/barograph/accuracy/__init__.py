@@ -1,1 +1,1 @@
-"""What followed the revealed stances, next to two baselines."""
+"""What followed the revealed stances: one label beside the others, by episodes."""

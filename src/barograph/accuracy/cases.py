@@ -9,23 +9,26 @@ from datetime import datetime
 from math import fsum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from barograph.accuracy.definition import (
     ABSTAINED,
     BTC_RETURN,
     CLAIMS,
     CLOSE,
+    FEWEST_EPISODES,
     FUNDING,
     HORIZONS,
     LATE,
+    MATTERS,
     MAX_GAP,
     METRICS,
-    MISSES_PER,
+    PLACES,
     QUANTILES,
-    TESTS,
     metrics_of,
 )
-from barograph.accuracy.records import Distribution, Finding, KindAccuracy, Measured
+from barograph.accuracy.episodes import compare, episodes
+from barograph.accuracy.records import Comparison, Distribution, Finding, KindAccuracy, Measured
 from barograph.history.records import LABELS, Version
 from barograph.kit.timestamps import DAY, SECOND
 from barograph.markets.outcomes import (
@@ -36,13 +39,9 @@ from barograph.markets.outcomes import (
     Points,
     Return,
     SeriesPoint,
-    independent,
 )
 from barograph.stances import funding
 from barograph.stances.rules import BY
-
-PLACES = 6
-"""Decimals of published figures."""
 
 
 class _Mean(Measure):
@@ -97,25 +96,14 @@ def distribution(values: Iterable[float]) -> Distribution:
     if len(ordered) < FEWEST:
         return Distribution(len(ordered))
     p10, p25, p50, p75, p90 = (_quantile(ordered, quantile) for quantile in QUANTILES)
-    k = interval_rank(len(ordered))
-    interval = (round(ordered[k - 1], PLACES), round(ordered[-k], PLACES))
-    return Distribution(len(ordered), (p10, p25, p50, p75, p90), interval)
+    mean = round(fsum(ordered) / len(ordered), PLACES)
+    return Distribution(len(ordered), (p10, p25, p50, p75, p90), mean)
 
 
 def _quantile(ordered: Sequence[float], percent: int) -> float:
     below, rest = divmod((len(ordered) - 1) * percent, 100)
     low, high = ordered[below], ordered[min(below + 1, len(ordered) - 1)]
     return round(low + (high - low) * rest / 100, PLACES)
-
-
-def interval_rank(count: int) -> int:
-    """The rank from either end of the order statistics that bound the median, from 1."""
-    k, heads, fewer, limit = 0, 1, 0, 2**count // (2 * TESTS * MISSES_PER)
-    while fewer + heads <= limit:  # of all sequences of coins, those with k heads, and with fewer
-        fewer += heads
-        heads = heads * (count - k) // (k + 1)
-        k += 1
-    return k
 
 
 CAUTION = (
@@ -151,14 +139,16 @@ def kind_accuracy(
     kind: str, cases: Sequence[Case], series: Mapping[str, Points], as_of: int, private: int = 0
 ) -> KindAccuracy:
     """Measure what followed the cases, in the order of their recording; `private` is passed on."""
+    legs = [(each.version.issued_at, each.label) for each in cases if each.version.revision == 1]
     measured = tuple(
-        each
+        row
         for metric, horizon in metrics_of(kind)
-        for each in _by_label(cases, metric, horizon, series.get(metric, ()), as_of)
+        for row in by_label(legs, metric, horizon, series.get(metric, ()), as_of)
     )
     return KindAccuracy(
         kind=kind,
         versions=len(cases),
+        legs=len(legs),
         first=cases[0].version.sequence if cases else 0,
         last=cases[-1].version.sequence if cases else 0,
         abstained=sum(case.label == ABSTAINED for case in cases),
@@ -166,82 +156,82 @@ def kind_accuracy(
         revised=sum(case.version.leg.decision.by != BY for case in cases),
         withdrawn=sum(case.is_withdrawn for case in cases),
         late=sum(case.is_late for case in cases),
-        headline=headline(measured, len(cases)),
+        headline=headline(measured, len(legs)),
         measured=measured,
         private=private,
     )
 
 
-def _by_label(
-    cases: Sequence[Case], metric: str, horizon: str, points: Points, as_of: int
+def by_label(
+    cases: Sequence[tuple[int, str]], metric: str, horizon: str, points: Points, as_of: int
 ) -> Iterator[Measured]:
+    """What followed each label, from the times and labels of all cases of a kind."""
     measure = measure_of(metric, horizon, points, as_of)
-    starts = [case.version.issued_at for case in cases]
-    regular = range(starts[0], starts[-1] + 1, measure.horizon) if starts else ()
-    unconditional = _distribution(independent((at, measure.after(at)) for at in regular))
+    known = [
+        (label, episode, after.value, measure.before(at))
+        for (at, label), episode in zip(cases, episodes(cases, measure.horizon), strict=True)
+        if (after := measure.after(at)) is not None
+    ]
     for label in LABELS:
-        issued = [case.version.issued_at for case in cases if case.label == label]
-        outcomes = [(at, measure.after(at)) for at in issued]
-        taken = independent(outcomes)
-        followed = _distribution(taken)
-        persistence = _distribution(independent((at, measure.before(at)) for at, _ in taken))
-        parts = [followed, unconditional, persistence]
-        finding = _finding(metric, label, *parts)
-        if finding == "too-few":
-            parts = [Distribution(part.count) for part in parts]
-        yield Measured(
+        count = sum(each == label for _, each in cases)
+        ours = [(episode, after) for each, episode, after, _ in known if each == label]
+        others = [(episode, after) for each, episode, after, _ in known if each != label]
+        befores = [before.value for each, *_, before in known if each == label and before]
+        row = Measured(
             label=label,
             horizon=horizon,
             metric=metric,
             unit=METRICS[metric].unit,
-            cases=len(issued),
-            without_outcome=sum(outcome is None for _, outcome in outcomes),
-            followed=parts[0],
-            unconditional=parts[1],
-            persistence=parts[2],
-            finding=finding,
+            cases=count,
+            without_outcome=count - len(ours),
+            episodes=len({episode for episode, _ in ours}),
+            followed=distribution(value for _, value in ours),
+            others=distribution(value for _, value in others),
+            persistence=distribution(befores),
+            finding="not-tested",
         )
+        if row.fewest < FEWEST or row.episodes < FEWEST_EPISODES:
+            yield _without_figures(row)
+        elif is_tested(row):
+            comparison = compare(ours, others)
+            finding = _finding(comparison, MATTERS[horizon])
+            yield replace(row, finding=finding, comparison=comparison)
+        else:
+            yield row
 
 
-def _distribution(outcomes: Iterable[tuple[int, Outcome]]) -> Distribution:
-    return distribution(outcome.value for _, outcome in outcomes)
+def _without_figures(row: Measured) -> Measured:
+    followed, others, persistence = (Distribution(part.count) for part in row.parts)
+    return replace(
+        row, followed=followed, others=others, persistence=persistence, finding="too-few"
+    )
 
 
-def _finding(metric: str, label: str, followed: Distribution, *baselines: Distribution) -> Finding:
-    intervals = [baseline.interval for baseline in baselines if baseline.interval is not None]
-    if followed.interval is None or len(intervals) < len(baselines):
-        return "too-few"
-    claim = CLAIMS.get(label) if metric == BTC_RETURN else None
-    low, high = followed.interval
-    if claim == "higher" and low > max(top for _, top in intervals):
-        return "higher"
-    if claim == "lower" and high < min(bottom for bottom, _ in intervals):
-        return "lower"
-    return "none"
+def _finding(comparison: Comparison, matters: float) -> Finding:
+    low, high = comparison.interval
+    if low > 0 or high < 0:
+        return "higher" if low > 0 else "lower"
+    return "no-difference" if -matters <= low and high <= matters else "could-not-tell"
 
 
-def headline(measured: Iterable[Measured], versions: int) -> str:
-    """What the figures of a kind show, in one or two sentences."""
+def headline(measured: Iterable[Measured], legs: int) -> str:
+    """What the figures of a kind show, each with the smallest difference that would have shown."""
     tests = [row for row in measured if is_tested(row)]
-    enough = [test for test in tests if test.finding != "too-few"]
-    differing = [each for each in enough if each.finding != "none"]
-    if not versions:
-        return "Nothing is measured yet: no version since the definition has become public."
-    if not enough:
-        most = max(test.fewest for test in tests)
+    if not legs:
+        return "Nothing is measured yet: no stance since the definition has become public."
+    if all(test.finding == "too-few" for test in tests):
+        cases, spells = max(test.fewest for test in tests), max(test.episodes for test in tests)
         return (
-            f"Too few cases to say anything: “constructive” and “cautious” have at most {most} of "
-            f"the {FEWEST} needed."
+            f"Too few cases to say anything: “constructive” and “cautious” have at most {cases} of "
+            f"the {FEWEST} cases and {spells} of the {FEWEST_EPISODES} episodes needed."
         )
-    if not differing:
-        return (
-            f"No skill shown in the {len(enough)} of {len(tests)} comparisons that have enough "
-            "cases: after a label, bitcoin moved in its direction no more than it did anyway."
-        )
-    others = len(enough) - len(differing)
-    shown = " ".join(_shown(each) for each in differing)
-    rest = f" {others} other comparison{'s' * (others != 1)} showed no skill." if others else ""
-    return f"{shown}{rest} {CAUTION}"
+    texts = [
+        f"{words}: {'; '.join(_shown(row) for row in tests if row.finding == finding)}."
+        for finding, words in FINDINGS.items()
+        if any(row.finding == finding for row in tests)
+    ]
+    is_shown = any(row.finding in {"higher", "lower"} for row in tests)
+    return " ".join([*texts, CAUTION] if is_shown else texts)
 
 
 def is_tested(measured: Measured) -> bool:
@@ -249,15 +239,21 @@ def is_tested(measured: Measured) -> bool:
     return measured.metric == BTC_RETURN and measured.label in CLAIMS
 
 
-def _shown(measured: Measured) -> str:
-    assert measured.followed.quantiles is not None
-    more = "more" if measured.finding == "higher" else "less"
-    median = measured.followed.quantiles[2]
+def _shown(row: Measured) -> str:
+    assert row.comparison is not None
+    detectable = row.comparison.detectable
+    least = "no difference" if detectable is None else f"{detectable:.2f} % or more"
+    is_opposite = row.finding in {"higher", "lower"} and row.finding != CLAIMS[row.label]
     return (
-        f"After “{measured.label}”, BTC returned {more} over {_HOURS[measured.horizon]} than at "
-        f"other times and than just before (median {median:+.2f} %, n = "
-        f"{measured.followed.count})."
+        f"{row.label} over {_HOURS[row.horizon]} ({row.comparison.difference:+.2f} %"
+        f"{', the opposite of its claim' * is_opposite}; {least} would probably have shown)"
     )
 
 
+FINDINGS = {
+    "higher": "BTC returned more than after other labels",
+    "lower": "BTC returned less than after other labels",
+    "no-difference": "No difference that would matter",
+    "could-not-tell": "Could not tell",
+}
 _HOURS = {"8h": "8 h", "24h": "24 h", "7d": "7 days"}

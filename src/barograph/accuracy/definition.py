@@ -22,9 +22,34 @@ CLAIMS: Final[dict[str, Literal["higher", "lower"]]] = {
 
 ABSTAINED = "stand-aside"
 QUANTILES: Final = (10, 25, 50, 75, 90)
+PLACES = 6
+"""Decimals of published figures."""
+
 TESTS = len(KINDS) * len(CLAIMS) * len(HORIZONS)
 MISSES_PER = 20
 """The intervals of all claims together fail at most once in so many pages."""
+
+EXTREME = 20
+DRAWS = EXTREME * TESTS * MISSES_PER
+"""Random choices of signs, and how many of them may differ more than the interval allows."""
+
+USUAL = DRAWS * 2 // 5
+"""As many sums are larger, in either direction, as leave 80 % of all on one side."""
+
+ROOM = 0.01
+"""Where a difference widens its limit nearly as fast as it grows, it would never be found."""
+
+EPISODE = 2
+SHORTEST = 3 * DAY
+"""An episode lasts two horizons, so that cases two episodes apart never overlap, and three days,
+because a label that follows the price ends with its move: short episodes are rather lopsided."""
+
+FEWEST_EPISODES = 10
+"""With nine, even equal signs in all episodes are too likely for the interval."""
+
+MATTERS: Final = {"8h": 0.25, "24h": 0.5, "7d": 1.0}
+"""Returns in percent that would matter to a trader: a round trip costs 0.1 to 0.2 %, and usual
+moves grow with the square root of time."""
 
 CLOSE = 21 * HOUR
 MAX_GAP = 4 * DAY
@@ -88,11 +113,13 @@ def metrics_of(kind: str) -> list[tuple[str, str]]:
     ]
 
 
+NAME = "accuracy/2"
+
 DEFINITION: Final[dict[str, Json]] = {
-    "name": "accuracy/1",
+    "name": NAME,
     "versions": "Every version that is revealed by the time of the calculation and was issued at "
-    "or after both this definition and the announcement that applies to it. Withdrawn and "
-    "revised versions count. A new definition starts the counts again.",
+    "or after both this definition and the announcement that applies to it. Withdrawn versions "
+    "count. A new definition starts the counts again.",
     "time": "Figures are as of a full hour (UTC).",
     "kinds": list(KINDS),
     "labels": list(LABELS),
@@ -108,30 +135,47 @@ DEFINITION: Final[dict[str, Json]] = {
     },
     "outcome": f"A return or a funding rate counts {SETTLED // HOUR} hours after its horizon has "
     "ended. Cases without an outcome are counted, and nothing replaces them.",
-    "cases": "Per kind, label, metric and horizon, in the order of issue: a version becomes a case "
-    "if its measured period starts at or after the end of that of the last case. Everything but "
-    "counts of versions comes from these cases alone. Both baselines drop overlaps in the same "
-    "way.",
+    "cases": "One per leg: its first version (revision 1), which is what readers saw first. Later "
+    "revisions know more, and one leg must not count twice. Measured periods may overlap.",
     "baselines": {
-        "unconditional": "The same measure at regular times: one start per horizon, from the "
-        "issue of the first measured version up to that of the last.",
+        "others": "The same measure after the cases of the same kind with any other label.",
         "persistence": "The same measure over the time of equal length before each case. Daily "
         "figures: from the last day with a figure at least 1 or 7 days before the start of the "
-        "case, and at most 4 days earlier than that.",
+        "case, and at most 4 days earlier than that. It is described and not tested.",
     },
     "quantiles_percent": list(QUANTILES),
     "quantiles": "Linear between order statistics: position (n - 1) * p / 100, counted from 0. "
     "Published figures have 6 decimals, and findings compare published figures.",
-    "interval": "A confidence interval of the median: the order statistics k and n + 1 - k. k is "
-    "the largest number for which 2 * P(B < k) is at most 0.05 / tests, where B is the number of "
-    "heads among n fair coins.",
+    "episodes": "All cases of a kind in the order of recording, by horizon. A case begins an "
+    f"episode if its label is not that of the case before and it was issued {EPISODE} horizons and "
+    f"{SHORTEST // DAY} days or more after the first case of the current episode.",
+    "difference": "Mean after the label minus mean after the other labels. A case with the label "
+    "adds (value - m) / n to the score of its episode, one of the others subtracts (value - m) / "
+    "n, where n counts its group and m is the mean of both groups. The difference is the sum of "
+    "the scores.",
+    "interval": f"difference - c to difference + c. In {DRAWS} draws, each episode keeps or "
+    f"changes the sign of its score; c is number {EXTREME} of the absolute sums, the largest "
+    "first, times sqrt(e / (e - 2)), where e counts the episodes. So all tests together find "
+    "something in about 5 % of records at most if labels say nothing.",
+    "signs": "The output of SHAKE-256 of the UTF-8 bytes of the name of this definition. With e "
+    "episodes that have a score, in order, each draw takes the next ceil(e / 8) bytes; bit k "
+    "(1 << k) of byte j belongs to episode 8 * j + k, and 0 changes the sign.",
+    "detectable": "The smallest difference d that would have been found in about 80 % of such "
+    "records: d = u * r / s + c / s * sqrt(r * r + w * d * d). s is the root of the sum of squared "
+    f"scores, u is number {USUAL} of the absolute sums, and r is s after each score has lost the "
+    "difference times the weight of its episode; w is the sum of squared weights. A case weighs "
+    "o / (n * (n + o)), where n counts its group and o the other one. Null if 1 - w * c * c / (s * "
+    f"s) is under {ROOM}: then no difference, however large, would have been found.",
     "tests": TESTS,
     "fewest_cases": FEWEST,
-    "fewest": "Where the cases or a baseline are fewer, all three have a count and nothing else.",
+    "fewest_episodes": FEWEST_EPISODES,
+    "fewest": "Where the cases with the label or the others are fewer, or those with the label lie "
+    "in fewer episodes, there are counts and nothing else (too-few).",
     "claims": dict(CLAIMS),
-    "finding": "Only for btc_return and labels with a claim: the whole interval of the cases lies "
-    "above (higher) or below (lower) the whole intervals of both baselines. Otherwise none, or "
-    "too-few if the cases or a baseline are fewer than needed.",
+    "matters_percent": dict(MATTERS),
+    "finding": "Only for btc_return and labels with a claim; others are not-tested. higher or "
+    "lower: the interval lies above or below 0. no-difference: it lies within minus and plus what "
+    "matters. Otherwise could-not-tell.",
     "counts": {
         "abstained": f"The label is {ABSTAINED}.",
         "expired": "It expired by the issue of the next version, or by the time of the "

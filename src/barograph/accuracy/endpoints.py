@@ -8,6 +8,7 @@ from starlette.requests import Request
 
 from barograph import NOTICE
 from barograph.accuracy.cases import CAUTION
+from barograph.accuracy.definition import FEWEST_EPISODES
 from barograph.accuracy.records import ACCURACY, FEWEST, Accuracy
 from barograph.board.board import Board
 from barograph.history.documents import Hash, Kind
@@ -27,16 +28,30 @@ Count = Annotated[int, Field(ge=0)]
 
 
 class DistributionBody(WireModel):
-    """The values of cases that don't overlap in time."""
+    """The values of cases."""
 
     count: Count
     quantiles: Annotated[
         list[float] | None,
-        Field(description=f"At 10, 25, 50, 75 and 90 %; null under {FEWEST} cases."),
+        Field(description="At 10, 25, 50, 75 and 90 %; null if there are too few cases."),
     ]
+    mean: Annotated[float | None, Field(description="Null if there are too few cases.")]
+
+
+class ComparisonBody(WireModel):
+    """The mean after the label minus the mean after other labels, in the unit of the metric."""
+
+    difference: float
     interval: Annotated[
-        list[float] | None,
-        Field(description=f"Interval of the median; null under {FEWEST} cases."),
+        list[float],
+        Field(description="A 95 % interval of the difference, wider because we test 18 at once."),
+    ]
+    detectable: Annotated[
+        float | None,
+        Field(
+            description="The smallest difference that we would have found with a probability of "
+            "about 80 %; null if we would have found none."
+        ),
     ]
 
 
@@ -47,20 +62,32 @@ class MeasuredBody(WireModel):
     horizon: Literal["8h", "24h", "7d"]
     metric: str
     unit: str
-    cases: Annotated[Count, Field(description="Versions with this label.")]
+    cases: Annotated[Count, Field(description="Legs whose first version has this label.")]
     without_outcome: Annotated[
         Count, Field(description="Those whose horizon is not over or has no data.")
     ]
+    episodes: Annotated[
+        Count,
+        Field(description="How many separate stretches of time the cases with an outcome lie in."),
+    ]
     followed: DistributionBody
-    unconditional: Annotated[
-        DistributionBody, Field(description="The same measure at regular times.")
+    others: Annotated[
+        DistributionBody, Field(description="The same measure after any other label.")
     ]
     persistence: Annotated[
         DistributionBody, Field(description="The same measure just before each case.")
     ]
     finding: Annotated[
-        Literal["too-few", "none", "higher", "lower"],
-        Field(description="Whether it differs from both baselines as claimed."),
+        Literal["too-few", "not-tested", "could-not-tell", "no-difference", "higher", "lower"],
+        Field(
+            description="`higher` or `lower` than after other labels; `no-difference`: none that "
+            "would matter (over 0.25 % in 8 h, 0.5 % in 24 h, 1 % in 7 days); "
+            "`could-not-tell`: a difference smaller than `detectable` can be there unseen; "
+            f"`too-few`: under {FEWEST} cases or {FEWEST_EPISODES} episodes."
+        ),
+    ]
+    comparison: Annotated[
+        ComparisonBody | None, Field(description="Null if there are too few cases or no claim.")
     ]
 
 
@@ -69,6 +96,7 @@ class KindBody(WireModel):
 
     kind: Kind
     versions: Annotated[Count, Field(description="Measured versions.")]
+    legs: Annotated[Count, Field(description="Those that are the first version of their leg.")]
     first: Annotated[Count, Field(description="Sequence of the first; 0 if there is none.")]
     last: Count
     abstained: Annotated[Count, Field(description="Versions that stand aside.")]
@@ -82,7 +110,7 @@ class KindBody(WireModel):
 
 
 class AccuracyBody(WireModel):
-    """What followed the revealed stances, next to two baselines."""
+    """What followed the revealed stances, one label beside the others."""
 
     as_of: Annotated[
         str | None, Field(description="A full hour; null if nothing was calculated yet.")

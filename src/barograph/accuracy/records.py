@@ -10,16 +10,25 @@ from barograph.markets import outcomes
 FEWEST = outcomes.FEWEST
 """Fewer cases have only a count."""
 
-Finding = Literal["too-few", "none", "higher", "lower"]
-"""Whether what followed differs from both baselines, in the direction that the label claims."""
+Finding = Literal["too-few", "not-tested", "could-not-tell", "no-difference", "higher", "lower"]
+"""Whether what followed a label differs from what followed the others, or why we can't say."""
 
 
 class Distribution(Struct, frozen=True):
-    """The values of cases that don't overlap in time; under `FEWEST`, only their count."""
+    """The values of cases; only their count where there are too few."""
 
     count: int
     quantiles: tuple[float, float, float, float, float] | None = None
-    interval: tuple[float, float] | None = None
+    mean: float | None = None
+
+
+class Comparison(Struct, frozen=True):
+    """By how much the mean after a label differs from that after other labels."""
+
+    difference: float
+    interval: tuple[float, float]
+    detectable: float | None
+    """The smallest difference that would probably have been found; None if none would."""
 
 
 class Measured(Struct, frozen=True):
@@ -31,20 +40,23 @@ class Measured(Struct, frozen=True):
     unit: str
     cases: int
     without_outcome: int
+    episodes: int
     followed: Distribution
-    unconditional: Distribution
+    others: Distribution
     persistence: Distribution
     finding: Finding
+    comparison: Comparison | None = None
+    """With the other labels; None if there are too few cases, or the label claims nothing."""
 
     @property
     def parts(self) -> tuple[Distribution, Distribution, Distribution]:
         """What followed and both baselines; with the finding `too-few`, only their counts."""
-        return self.followed, self.unconditional, self.persistence
+        return self.followed, self.others, self.persistence
 
     @property
     def fewest(self) -> int:
-        """The number of cases of the smallest distribution."""
-        return min(part.count for part in self.parts)
+        """The number of cases that the smaller side of the comparison has."""
+        return min(self.followed.count, self.others.count)
 
 
 class KindAccuracy(Struct, frozen=True):
@@ -52,6 +64,7 @@ class KindAccuracy(Struct, frozen=True):
 
     kind: str
     versions: int
+    legs: int
     first: int
     last: int
     abstained: int

@@ -11,6 +11,7 @@ from pydantic import Field
 from starlette.datastructures import QueryParams
 
 from barograph.accuracy.cases import is_tested
+from barograph.accuracy.definition import FEWEST_EPISODES
 from barograph.accuracy.records import FEWEST, Accuracy, Measured
 from barograph.badges.svg import (
     BAD,
@@ -152,8 +153,15 @@ def _finding(tested: Sequence[Measured]) -> str:
         span = re.sub(r"(?<=\d)(?=\D)", " ", first.horizon)
         more = f" +{len(differing) - 1}" if len(differing) > 1 else ""
         return f"{first.finding} after {first.label} ({span}){more}"
+    enough = [row for row in tested if row.finding != "too-few"]
+    if enough:
+        is_small = all(row.finding == "no-difference" for row in enough)
+        return "no difference that would matter" if is_small else "could not tell"
     cases = max((row.fewest for row in tested), default=0)
-    return "no skill shown" if cases >= FEWEST else f"too few cases ({cases} of {FEWEST})"
+    if cases < FEWEST:
+        return f"too few cases ({cases} of {FEWEST})"
+    spells = max(row.episodes for row in tested)
+    return f"too few episodes ({spells} of {FEWEST_EPISODES})"
 
 
 def status(condition: Condition, until: int) -> TimedContent:
@@ -167,7 +175,7 @@ _RECORD = (
     f"unverified. {NO_LIVE_CAPITAL} or of paid stance outcomes."
 )
 _ACCURACY = (
-    "What followed the public stances of this kind, compared with what happened anyway, as on "
+    "What followed the public stances of this kind, one label compared with the others, as on "
     f"/accuracy. {NO_LIVE_CAPITAL}, and it is not a win rate."
 )
 _REGIME_COLOURS: dict[Label, str] = {

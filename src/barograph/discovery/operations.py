@@ -123,9 +123,10 @@ TEXTS: Mapping[str, str] = {
     "getVenues": "The exchanges of this instance. What each publishes, how it counts open "
     "interest, how complete its liquidations are, its age, health, disputed measures and terms. "
     "Always available.",
-    "getAccuracy": "What followed the public stances. Per kind, label, metric and horizon, next to "
-    "two baselines: the same measure at regular times, and just before each stance. No win rate. "
-    "Fewer than 30 independent cases have only a count. Empty if stances stay private.",
+    "getAccuracy": "What followed the public stances. Per kind, label, metric and horizon, beside "
+    "what followed other labels and what came just before; one case per leg. A comparison says how "
+    "small a difference it would have shown. No win rate. Fewer than 30 cases or 10 episodes have "
+    "only counts. Empty if stances stay private.",
     "getCross": "Every coin at all venues. Price, funding per 8 h and one-sided open interest of "
     "each venue; totals (null while a venue is missing, which is then named); funding weighted by "
     "open interest; the widest spread.",
@@ -180,7 +181,7 @@ TEXTS: Mapping[str, str] = {
     "for an unknown symbol, `unavailable` without fresh data.",
     "getSignalBadge": "One public signal. The label of the signal.",
     "getAccuracyBadge": "Accuracy of one kind of stance. `not published`, `too few cases` with "
-    "their number, `no skill shown`, or the finding. Not evidence of live-capital results.",
+    "their number, `could not tell`, or the finding. Not evidence of live-capital results.",
     "getFundingBadgeJson": "Funding of one perpetual, for the Shields endpoint badge. The same as "
     "JSON.",
     "getAccuracyBadgeJson": "Accuracy of one kind of stance, for the Shields endpoint badge. The "

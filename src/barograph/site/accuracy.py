@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph.accuracy.cases import is_tested
+from barograph.accuracy.definition import FEWEST_EPISODES, MATTERS
 from barograph.accuracy.endpoints import ACCURACY_PATH, EVENT_TEXTS
 from barograph.accuracy.records import ACCURACY, FEWEST, Accuracy, Measured
 from barograph.badges.documents import BADGE_FOLDER, NO_LIVE_CAPITAL
@@ -34,9 +35,11 @@ METRICS: Mapping[str, str] = {
 _HORIZONS: Mapping[str, str] = {"8h": f"8{NBSP}h", "24h": f"24{NBSP}h", "7d": f"7{NBSP}days"}
 
 _FINDINGS: Mapping[str, str] = {
-    "none": "No difference shown",
-    "higher": "Higher than both baselines",
-    "lower": "Lower than both baselines",
+    "not-tested": "Not tested",
+    "could-not-tell": "Could not tell",
+    "no-difference": "No difference that would matter",
+    "higher": "Higher than after other labels",
+    "lower": "Lower than after other labels",
 }
 _WIDTH: Final = 100
 _SPAN: Final = Markup('<rect class="{}" x="{}" y="{}" width="{}" height="4"/>')
@@ -85,18 +88,12 @@ def _counts(rows: Sequence[Measured]) -> str:
 
 
 def _count(row: Measured) -> str:
-    cases, fewest = row.followed.count, row.fewest
-    return f"{row.label} {cases}" + (f" (a baseline has {fewest})" if fewest < cases else "")
+    return f"{row.label} {row.fewest} in {row.episodes} episodes"
 
 
 def case(row: Measured) -> str:
     """The label and the horizon."""
     return f"{row.label}, {_HORIZONS[row.horizon]}"
-
-
-def finding_text(row: Measured) -> str:
-    """The finding in words. Labels that claim no direction of the metric have none."""
-    return _FINDINGS[row.finding] if is_tested(row) else "Not tested"
 
 
 def drawing(row: Measured) -> Markup:
@@ -151,7 +148,9 @@ def accuracy_routes(router: PageRouter, site: Site) -> None:
             badge_folder=BADGE_FOLDER,
             script_path=f"{STATIC_FOLDER}recompute_accuracy.py",
             metric_tables=metric_tables,
-            finding_text=finding_text,
+            findings=_FINDINGS,
+            matters=MATTERS,
+            fewest_episodes=FEWEST_EPISODES,
             case=case,
             drawing=drawing,
         )

@@ -198,7 +198,7 @@ BADGES = [
     BadgeEntry(
         "accuracy",
         f"{BADGE_FOLDER}accuracy/funding-regime-stance.svg",
-        "What followed the public stances of a kind: a finding, “no skill shown”, or the number of "
+        "What followed the public stances of a kind: a finding, “could not tell”, or the number of "
         "cases if they are too few. Replace the kind with btc-etf-stance or rates-desk. The badge "
         "is not evidence of results with real money.",
         ACCURACY_PAGE,

@@ -37,7 +37,7 @@ Fetch = Callable[[str], Json]
 Point = tuple[int, float]
 Outcome = tuple[int, int, float]
 
-DEFINITION = "39b21500c25f5f65dcae1e37ae7786be74b191daf4c0aeadf32b67cbb590f90f"
+DEFINITION = "14e3675201b0b04ca4d5dbc04cf66e40776d6b340b757cdda089898a5b30e052"
 """SHA-256 of the definition that this program implements, as canonical JSON."""
 
 HOUR = 3_600_000
@@ -72,8 +72,15 @@ KEPT = (*RULES, "stance.recorded")  # never removed
 LEFT = {"id", "type", "at", "notice", "removed"}  # what an event without its text has
 NAMES = ("kind", "metric", "horizon", "label")
 LATE = ("announced_at", "defined_at", "definition_digest", "definition_url", "headline")
-PARTS = ("followed", "unconditional", "persistence")
-TESTS = 18
+FEWEST, FEWEST_EPISODES = 30, 10
+MATTERS = {"8h": 0.25, "24h": 0.5, "7d": 1.0}
+FINDINGS = {
+    "higher": "BTC returned more than after other labels",
+    "lower": "BTC returned less than after other labels",
+    "no-difference": "No difference that would matter",
+    "could-not-tell": "Could not tell",
+}
+DRAWS = 20 * 18 * 20  # 20 of them decide; 18 tests, all right on 19 of 20 pages
 CAUTION = (
     "This is not evidence of live-capital results, and past results say nothing about the future."
 )
@@ -376,69 +383,113 @@ def outcome(
     return (start[0], end[0], (end[1] / start[1] - 1) * 100) if start and end else None
 
 
-def independent(outcomes: list[tuple[int, Outcome | None]]) -> list[tuple[int, Outcome]]:
-    """Outcomes that don't overlap, in order."""
-    taken: list[tuple[int, Outcome]] = []
-    for at, each in outcomes:
-        if each and (not taken or each[0] >= taken[-1][1][1]):
-            taken.append((at, each))
-    return taken
-
-
-def distribution(outcomes: list[tuple[int, Outcome | None]]) -> Json:
-    """Count, quantiles and the interval of the median, of outcomes that don't overlap."""
-    values = sorted(each[2] for _, each in independent(outcomes))
-    n, k, tail = len(values), 0, 1
-    if n < 30:
-        return {"count": n, "quantiles": None, "interval": None}
+def distribution(values: list[float]) -> Json:
+    """Count, quantiles and mean."""
+    values, n = sorted(values), len(values)
+    if n < FEWEST:
+        return {"count": n, "quantiles": None, "mean": None}
     quantiles = []
     for percent in (10, 25, 50, 75, 90):
         place = (n - 1) * percent / 100
         low, high = values[math.floor(place)], values[math.ceil(place)]
         quantiles.append(round(low + (high - low) * (place % 1), 6))
-    while 2 * tail * 20 * TESTS <= 2**n:
-        k += 1
-        tail += math.comb(n, k)
-    interval = [round(values[k - 1], 6), round(values[n - k], 6)]
-    return {"count": n, "quantiles": quantiles, "interval": interval}
+    return {"count": n, "quantiles": quantiles, "mean": round(math.fsum(values) / n, 6)}
 
 
-def finding(metric: str, label: str, row: Json) -> str:
-    """What a row shows."""
-    spans = [row[name]["interval"] for name in PARTS]
-    if None in spans:
-        return "too-few"
-    (low, high), *others = spans
-    claim = CLAIMS.get(label) if metric == "btc_return" else None
-    is_above = claim == "higher" and all(low > top for _, top in others)
-    is_below = claim == "lower" and all(high < bottom for bottom, _ in others)
-    return claim if claim and (is_above or is_below) else "none"
+def episodes_of(cases: list[tuple[int, str]], horizon: int) -> list[int]:
+    """The number of the episode of each case."""
+    starts = [0]
+    for i in range(1, len(cases)):
+        is_other = cases[i][1] != cases[i - 1][1]
+        if is_other and cases[i][0] - cases[starts[-1]][0] >= max(2 * horizon, 3 * DAY):
+            starts.append(i)
+    return [bisect_right(starts, i) for i in range(len(cases))]
+
+
+def compare(ours: list[Point], others: list[Point]) -> Json:
+    """The difference of two means, its interval, and which one would have been found."""
+    n = len(ours) + len(others)
+    mean = math.fsum(value for _, value in ours + others) / n
+    scores = dict.fromkeys((episode for episode, _ in sorted(ours + others)), 0.0)
+    weights = dict(scores)
+    for group, sign in ((ours, 1), (others, -1)):
+        for episode, value in group:
+            scores[episode] += sign * (value - mean) / len(group)
+            weights[episode] += (n - len(group)) / (n * len(group))
+    difference = math.fsum(scores.values())
+    sums, root = signed_sums(list(scores.values())), math.hypot(*scores.values())
+    rest = math.hypot(*(scores[each] - difference * weights[each] for each in scores))
+    limit = sums[19] * math.sqrt(len(scores) / max(1, len(scores) - 2))
+    usual, share = sums[2 * DRAWS // 5 - 1], math.hypot(*weights.values()) ** 2
+    room = 1 - (limit / root) ** 2 * share if root else math.inf
+    detectable = 0.0 if room >= 0.01 else None
+    if root and detectable is not None:
+        widest = math.sqrt((usual / root) ** 2 * share + room) * limit / root
+        detectable = round(rest * (usual / root + widest) / room, 6)
+    return {
+        "difference": round(difference, 6),
+        "interval": [round(difference - limit, 6), round(difference + limit, 6)],
+        "detectable": detectable,
+    }
+
+
+def signed_sums(scores: list[float]) -> list[float]:
+    """The absolute sums with random signs, the largest first."""
+    width = -(-len(scores) // 8)
+    stream = hashlib.shake_256(b"accuracy/2").digest(DRAWS * width)
+    tables = [[0.0] for _ in range(width)]  # by byte, the sum of up to eight scores
+    for i, score in enumerate(scores):
+        table = tables[i // 8]
+        tables[i // 8] = [each - score for each in table] + [each + score for each in table]
+    tables = [table * (256 // len(table)) for table in tables]
+    draws = (stream[at : at + width] for at in range(0, len(stream), width))
+    found = (sum(map(list.__getitem__, tables, draw)) for draw in draws)
+    return sorted(map(abs, found), reverse=True)
+
+
+def finding(interval: list[float], matters: float) -> str:
+    """What a comparison shows."""
+    low, high = interval
+    if low > 0 or high < 0:
+        return "higher" if low > 0 else "lower"
+    return "no-difference" if max(-low, high) <= matters else "could-not-tell"
 
 
 def rows_of(
-    metric: str, horizon: int, points: list[Point], cases: list[Json], as_of: int
+    metric: str, name: str, points: list[Point], cases: list[Json], as_of: int
 ) -> Iterator[tuple[str, Json]]:
     """What followed each label, by one metric and horizon."""
-    after = partial(outcome, metric, horizon, points, as_of=as_of)
-    times = [case["issued"] for case in cases]
-    regular = range(times[0], times[-1] + 1, horizon) if times else ()
-    always = distribution([(at, after(at)) for at in regular])
+    legs = [each for each in cases if each["revision"] == 1]
+    labels = [(each["issued"], each["leg"]["decision"]["label"]) for each in legs]
+    found = partial(outcome, metric, HORIZONS[name], points, as_of=as_of)
+    numbered = zip(labels, episodes_of(labels, HORIZONS[name]), strict=True)
+    known = [
+        (label, episode, after[2], found(at, before=True))
+        for (at, label), episode in numbered
+        if (after := found(at))
+    ]
     for label in LABELS:
-        issued = [case["issued"] for case in cases if case["leg"]["decision"]["label"] == label]
-        outcomes = [(at, after(at)) for at in issued]
+        count = sum(each == label for _, each in labels)
+        ours = [(episode, value) for each, episode, value, _ in known if each == label]
+        others = [(episode, value) for each, episode, value, _ in known if each != label]
+        before = [each[3][2] for each in known if each[0] == label and each[3]]
         row = {
-            "cases": len(issued),
-            "without_outcome": sum(each is None for _, each in outcomes),
-            "followed": distribution(outcomes),
-            "unconditional": always,
-            "persistence": distribution(
-                [(at, after(at, before=True)) for at, _ in independent(outcomes)]
-            ),
+            "cases": count,
+            "without_outcome": count - len(ours),
+            "episodes": len({episode for episode, _ in ours}),
+            "followed": distribution([value for _, value in ours]),
+            "others": distribution([value for _, value in others]),
+            "persistence": distribution(before),
+            "finding": "not-tested",
+            "comparison": None,
         }
-        row["finding"] = finding(metric, label, row)
-        if row["finding"] == "too-few":
-            for name in PARTS:
-                row[name] = {"count": row[name]["count"], "quantiles": None, "interval": None}
+        if min(len(ours), len(others)) < FEWEST or row["episodes"] < FEWEST_EPISODES:
+            row["finding"] = "too-few"
+            for part in ("followed", "others", "persistence"):
+                row[part] = {"count": row[part]["count"], "quantiles": None, "mean": None}
+        elif metric == "btc_return" and label in CLAIMS:
+            row["comparison"] = compare(ours, others)
+            row["finding"] = finding(row["comparison"]["interval"], MATTERS[name])
         yield label, row
 
 
@@ -449,6 +500,7 @@ def counts_of(kind: str, cases: list[Json], as_of: int) -> dict[str, int]:
     sequences = [case["sequence"] for case in cases] or [0]
     return {
         "versions": len(cases),
+        "legs": sum(case["revision"] == 1 for case in cases),
         "first": sequences[0],
         "last": sequences[-1],
         "abstained": sum(decision["label"] == "stand-aside" for decision in decisions),
@@ -478,48 +530,45 @@ def kind_of(
         (metric, horizon, label): row
         for metric, horizons in KINDS[kind].items()
         for horizon in horizons
-        for label, row in rows_of(metric, HORIZONS[horizon], series[metric], cases, as_of)
+        for label, row in rows_of(metric, horizon, series[metric], cases, as_of)
     }
     measured = [
         {"metric": metric, "horizon": horizon, "label": label, "unit": UNITS[metric], **row}
         for (metric, horizon, label), row in rows.items()
     ]
     counts = {**counts_of(kind, cases, as_of), "private": private}
-    text = headline(rows, len(cases))
+    text = headline(rows, counts["legs"])
     return {"kind": kind, **counts, "measured": measured, "headline": text}
 
 
-def headline(rows: dict[tuple[str, str, str], Json], versions: int) -> str:
-    """What the figures of a kind show, in one or two sentences."""
+def headline(rows: dict[tuple[str, str, str], Json], legs: int) -> str:
+    """What the figures of a kind show."""
     tests = {key: row for key, row in rows.items() if key[0] == "btc_return" and key[2] in CLAIMS}
-    enough = {key: row for key, row in tests.items() if row["finding"] != "too-few"}
-    differing = {key: row for key, row in enough.items() if row["finding"] != "none"}
-    if not versions:
-        return "Nothing is measured yet: no version since the definition has become public."
-    if not enough:
-        most = max(min(row[name]["count"] for name in PARTS) for row in tests.values())
+    if not legs:
+        return "Nothing is measured yet: no stance since the definition has become public."
+    if all(row["finding"] == "too-few" for row in tests.values()):
+        sides = [(row["followed"]["count"], row["others"]["count"]) for row in tests.values()]
+        cases, spells = max(map(min, sides)), max(row["episodes"] for row in tests.values())
         return (
-            f"Too few cases to say anything: “constructive” and “cautious” have at most {most} of "
-            "the 30 needed."
-        )
-    if not differing:
-        return (
-            f"No skill shown in the {len(enough)} of {len(tests)} comparisons that have enough "
-            "cases: after a label, bitcoin moved in its direction no more than it did anyway."
+            f"Too few cases to say anything: “constructive” and “cautious” have at most {cases} of "
+            f"the {FEWEST} cases and {spells} of the {FEWEST_EPISODES} episodes needed."
         )
     texts = []
-    for (_, horizon, label), row in differing.items():
-        more = {"higher": "more", "lower": "less"}[row["finding"]]
-        over = {"8h": "8 h", "24h": "24 h", "7d": "7 days"}[horizon]
-        texts.append(
-            f"After “{label}”, BTC returned {more} over {over} than at other times and than just "
-            f"before (median {row['followed']['quantiles'][2]:+.2f} %, n = "
-            f"{row['followed']['count']})."
-        )
-    others = len(enough) - len(differing)
-    if others:
-        texts.append(f"{others} other comparison{'s' * (others != 1)} showed no skill.")
-    return " ".join([*texts, CAUTION])
+    for found, words in FINDINGS.items():
+        shown = [shown_as(*key, row) for key, row in tests.items() if row["finding"] == found]
+        texts += [f"{words}: {'; '.join(shown)}."] if shown else []
+    is_shown = any(row["finding"] in {"higher", "lower"} for row in tests.values())
+    return " ".join([*texts, CAUTION] if is_shown else texts)
+
+
+def shown_as(_: str, horizon: str, label: str, row: Json) -> str:
+    """One comparison in words."""
+    over = {"8h": "8 h", "24h": "24 h", "7d": "7 days"}[horizon]
+    difference, seen = (row["comparison"][name] for name in ("difference", "detectable"))
+    least = "no difference" if seen is None else f"{seen:.2f} % or more"
+    is_opposite = {row["finding"], CLAIMS[label]} == {"higher", "lower"}
+    opposite = ", the opposite of its claim" if is_opposite else ""
+    return f"{label} over {over} ({difference:+.2f} %{opposite}; {least} would probably have shown)"
 
 
 def same(where: str, published: Json, calculated: Json) -> None:
