@@ -36,7 +36,7 @@ def sample_stance() -> SampleStance:
 
 LEVELS = {
     "fundingRatePct8h": ("BTC funding per 8 h, as settled", "{:+.4f} %"),
-    "score": ("Score: percentile among the last 90 settlements", "{:.1f} of 100"),
+    "score": ("Score: percentile among the rates of 30 days", "{:.1f} of 100"),
     "score24hAgo": ("Score 24 hours earlier", "{:.1f} of 100"),
     "delta24h": ("Change in score", "{:+.1f}"),
 }
