@@ -1,6 +1,7 @@
 """`/pricing`: what is free, what Feed and Reserve cost, a sample stance, and how to subscribe."""
 
 import json
+import re
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import NamedTuple
@@ -31,7 +32,9 @@ class SampleStance(NamedTuple):
 def sample_stance() -> SampleStance:
     """The packaged sample."""
     given = json.loads((files("barograph.stances") / "sample.json").read_text("utf-8"))
-    return SampleStance(json.dumps(given, indent=2), StanceVersion.model_validate(given))
+    # A settled rate and its time in one line: there are 93.
+    text = re.sub(r"\[\s+(\"[^\"]+\"),\s+([^\s\]]+)\s+\]", r"[\1, \2]", json.dumps(given, indent=2))
+    return SampleStance(text, StanceVersion.model_validate(given))
 
 
 LEVELS = {

@@ -174,6 +174,13 @@ _CONDITIONS = (
     condition(
         "the curve from 3 months to 10 years is inverted", "levels.slope10y3m", "<=", -DEAD_ZONE
     ),
-    condition("the 10-year yield rose unusually", "levels.us10yMoves20d", ">=", LARGE_MOVE),
-    condition("the 10-year yield fell unusually", "levels.us10yMoves20d", "<=", -LARGE_MOVE),
+    *(
+        condition(
+            f"the 10-year yield {moved} by its usual {LOOK_BACK}-day move or more",
+            "levels.us10yMoves20d",
+            compare,
+            value,
+        )
+        for moved, compare, value in (("rose", ">=", LARGE_MOVE), ("fell", "<=", -LARGE_MOVE))
+    ),
 )
