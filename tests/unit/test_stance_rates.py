@@ -216,7 +216,9 @@ def test_the_same_rise_counts_only_where_yields_usually_move_less(daily: float, 
         (4.2, 4.0, False, "neutral"),
         (4.3, 4.0, False, "cautious"),
         (4.1, 4.0, False, "constructive"),
-        (3.9, 4.0, False, "cautious"),
+        (3.9, 4.0, False, "neutral"),
+        (4.3, 4.4, False, "cautious"),
+        (4.1, 4.08, True, "neutral"),
         (4.2, 4.18, True, "cautious"),
         (4.2, 4.18, False, "neutral"),
         (4.2, 3.7, False, "neutral"),
@@ -224,7 +226,7 @@ def test_the_same_rise_counts_only_where_yields_usually_move_less(daily: float, 
         (0.0, 0.0, False, "constructive"),
     ],
 )
-def test_the_decision_follows_the_ten_year_yield_unless_the_curve_is_inverted(
+def test_the_decision_follows_the_ten_year_yield_and_inversion_shifts_it(
     ten_years: float, three_months: float, was_inverted: bool, label: str
 ) -> None:
     series = with_value(flat(), US10Y, DAYS[-1], ten_years)

@@ -174,7 +174,8 @@ class StanceEvidence(WireModel):
         Field(
             description="The retained input; its form depends on kind and method. "
             "`funding-regime/2` has every rate that the scores compare, with its time of "
-            "settlement, `rates-desk/2` every yield behind the usual moves."
+            "settlement, `rates-desk/2` every yield behind the usual moves. Examples show two "
+            "entries of each list."
         ),
     ]
 

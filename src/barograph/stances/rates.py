@@ -2,7 +2,7 @@
 
 A leg is one data day. The rule compares the ten-year yield and the slope from three months to ten
 years with twenty observations before, in units of the usual move over as many. Inversion begins at
--5 basis points and ends at +5.
+-5 basis points, ends at +5, and shifts the label by one step towards cautious.
 """
 
 from collections.abc import Mapping, Sequence
@@ -140,13 +140,11 @@ def _decide(levels: Mapping[str, Json], move: str, *, inverted: bool) -> Decisio
         f"from 3 months is {_number(levels['slope10y3m']):+.2f} points"
     )
     confidence = "high" if "effrPlaceInRange" in levels else "medium"
-    if inverted:
-        return Decision("cautious", confidence, f"{shown} and counts as inverted.", BY)
-    if move.startswith("bear"):
-        return Decision("cautious", confidence, f"{shown}.", BY)
-    if move.startswith("bull"):
-        return Decision("constructive", confidence, f"{shown}.", BY)
-    return Decision("neutral", confidence, f"{shown}.", BY)
+    # Inversion can last for years, so it shifts the label instead of deciding it.
+    step = move.startswith("bear") - move.startswith("bull") + inverted
+    label = ("constructive", "neutral", "cautious")[min(step, 1) + 1]
+    shown += " and counts as inverted, one step towards cautious" if inverted else ""
+    return Decision(label, confidence, f"{shown}.", BY)
 
 
 def _evidence(known: Series) -> dict[str, list[RecordedFigure]]:

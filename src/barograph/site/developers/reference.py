@@ -319,12 +319,12 @@ STANCE_RULES = {
     f"{percent(funding.SHORT_CROWDED_PCT)}. Otherwise constructive if the newest is at or below "
     f"{percent(funding.SHORT_PCT)}, else neutral. While the primary venue is away, no version is "
     "issued, and the last one expires.",
-    rates.KIND: f"Cautious if the curve counts as inverted: the 10-year yield is {DEAD_ZONE} "
-    f"points or more below the 3-month yield, and has not been {DEAD_ZONE} above it since. "
-    f"Otherwise by the change of the 10-year yield over {LOOK_BACK} data days: cautious if it rose "
-    f"by its usual move or more, constructive if it fell by as much, else neutral. The usual move "
-    f"is one standard deviation over {LOOK_BACK} days, from the mean size of the last {USUAL_DAYS} "
-    "daily changes.",
+    rates.KIND: f"By the change of the 10-year yield over {LOOK_BACK} data days: cautious if it "
+    "rose by its usual move or more, constructive if it fell by as much, else neutral. The usual "
+    f"move is one standard deviation over {LOOK_BACK} days, from the mean size of the last "
+    f"{USUAL_DAYS} daily changes. While the curve counts as inverted, neutral becomes cautious and "
+    f"constructive neutral: the 10-year yield was {DEAD_ZONE} points or more below the 3-month "
+    f"yield, and has not been {DEAD_ZONE} above it since.",
     etf.KIND: f"Constructive if the net inflow of five data days reaches {ENTER_PCT} % of assets "
     f"and {STREAK_DAYS} of the days have inflows; it stays so while the five days are at or above "
     f"{LEAVE_PCT} %. Cautious for outflows in the same way, else neutral.",
