@@ -369,6 +369,9 @@ def entitled_answers(demo: Demo) -> tuple[Answers, dict[str, Any]]:
     now = answers["getFeedNow"]["200"]
     now["briefs"] = _without_wraps(now["briefs"])[:2]  # as if there were only two
 
+    for name in READS:
+        evidence = answers[name]["200"]["leg"]["evidence"]
+        evidence["inputs"] = _with_short_lists(evidence["inputs"])
     before = answers["getFundingRegime"]["200"]
     why = ("--why", "A test of the comparison.")
     demo.run("stances", "revise", KIND, "--decision", "stand-aside", *why)

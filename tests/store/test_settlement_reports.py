@@ -7,13 +7,14 @@ import pytest
 from barograph.kit.database import ConstraintViolated, Database, Row
 from barograph.kit.timestamps import HOUR, MINUTE
 from barograph.markets.evidence import FundingSettlement
+from barograph.markets.records import ContractName
 from barograph.markets.settlements import MAX_REVISIONS, SettledRate, SettlementReport
 from barograph.markets.store import (
     ReadingRow,
     newest_settlement_reports,
-    newest_settlements,
     record_rows,
     record_settlement_reports,
+    settlement_revisions,
 )
 from support.backends import on_engines
 from support.clock import START
@@ -111,8 +112,9 @@ def test_the_newest_settlements_are_given_oldest_first(reports: Reports) -> None
     reports.write(lambda tx: record_rows(tx, "bybit", settlements=own))
 
     assert [each.funding_rate_pct for each in reports.newest(3)] == [2.0, 1.0, 0.0]
-    newest = reports.read(lambda tx: newest_settlements(tx, "bybit", "BTCUSDT", 2))
-    assert newest == [own[1], own[0]]
+    name = ContractName("bybit", "BTCUSDT")
+    found = reports.read(lambda tx: settlement_revisions(tx, name, AT - 2 * STEP, AT))
+    assert [each.funding_rate_pct for each in found] == [2.0, 1.0]
 
 
 def test_a_report_is_kept_whole_or_not_at_all(reports: Reports) -> None:

@@ -101,7 +101,7 @@ def test_the_contract_is_the_one_that_was_published(office: Office) -> None:
 )
 @pytest.mark.outcome(
     "The exchange's report of settled funding is unreadable",
-    "The collector keeps collecting and retries. Stances use its own readings until then.",
+    "The collector keeps collecting and retries. No funding stance is issued until then.",
 )
 def test_failed_settlement_report_is_requested_again(
     office: Office, failure: Exception | list[SettledRate], caplog: pytest.LogCaptureFixture

@@ -235,11 +235,11 @@ async def newest_settlement_reports(
     return (await _NEWEST_REPORTS.fetch(tx, venue, contract, count))[::-1]
 
 
-async def newest_settlements(
-    tx: Transaction, venue: str, contract: str, count: int
-) -> list[FundingSettlement]:
-    """The newest `count` settlements by our own readings, oldest first."""
-    return (await _NEWEST_SETTLEMENTS.fetch(tx, venue, contract, count))[::-1]
+async def settlement_revisions(
+    tx: Transaction, name: ContractName, start: int, end: int
+) -> list[SettlementReport]:
+    """Every revision of the reports from `start` up to, not including, `end`; oldest first."""
+    return await _REVISIONS.fetch(tx, *name, start, end)
 
 
 async def settlements_between(
@@ -356,7 +356,6 @@ _LAST_SIGNED_SETTLEMENT = Statement(
     FundingSettlement,
     f"{_SETTLEMENTS} AND at <= $3 AND funding_rate_pct <> 0 ORDER BY at DESC LIMIT 1",
 )
-_NEWEST_SETTLEMENTS = Statement(FundingSettlement, f"{_SETTLEMENTS} ORDER BY at DESC LIMIT $3")
 _RECENT_LIQUIDATION_HOURS = Statement(
     LiquidationHour,
     "SELECT {columns} FROM liquidation_hours WHERE venue = $1 AND at BETWEEN $2 AND $3 ORDER BY at",
@@ -385,6 +384,13 @@ _SETTLEMENT_REPORT = """
 INSERT INTO settlement_reports (venue, contract, at, revision, funding_rate_pct, read_at, origin)
 VALUES ($1, $2, $3, $4, $5, $6, $7)
 """
+_REVISIONS = Statement(
+    SettlementReport,
+    """
+SELECT {columns} FROM settlement_reports
+WHERE venue = $1 AND contract = $2 AND at >= $3 AND at < $4 ORDER BY at, revision
+""",
+)
 _REPORTS = """
 SELECT {columns} FROM settlement_reports
 WHERE venue = $1 AND contract = $2 AND revision = (
