@@ -179,8 +179,9 @@ TOOLS = (
     Tool(
         CROSS,
         "Cross-venue",
-        "A coin at each venue: price, funding per 8 h, one-sided open interest, totals (null "
-        "if a venue is missing), why one is left out. Without coin: the venues. "
+        "A coin at each venue: price, settled funding over the same windows, live rate (an "
+        "estimate), one-sided open interest, totals (null if a venue is missing). Without coin: "
+        "the venues. "
         f"{_SECONDS_OLD}",
         {**_SOURCED, "venues": _entries(venue=_TEXT, state=_TEXT)},
         {"coin": _TEXT},

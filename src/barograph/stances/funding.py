@@ -125,13 +125,7 @@ def _decide(
 ) -> Decision:
     label, why = _label(rates[-1], None if _settled_before(settlements) is None else rates[-2])
     confidence = "low" if "score" not in score else "medium" if "delta24h" not in score else "high"
-    compared = settlements[-WINDOW:]
-    reported = sum(each.is_reported for each in compared)
-    # Not among the inputs, because a report that confirms a reading is not new evidence.
-    rationale = (
-        f"Settled BTC funding is {rates[-1]:+.4f} % per 8 hours: {why}. "
-        f"The exchange itself reported {reported} of the {len(compared)} rates compared."
-    )
+    rationale = f"Settled BTC funding is {rates[-1]:+.4f} % per 8 hours: {why}."
     return Decision(label, confidence, rationale, BY)
 
 

@@ -30,13 +30,14 @@ from barograph.kit.clock import Clock
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.json import Json, canonical
 from barograph.kit.lease import Lease
-from barograph.kit.timestamps import HOUR
+from barograph.kit.timestamps import DAY, HOUR
 from barograph.macro.evidence import day_of
 from barograph.macro.records import RecordedFigure
 from barograph.macro.series import EtfSeries
 from barograph.macro.store import etf_series, latest_figures
+from barograph.markets.records import ContractName
 from barograph.markets.settlements import SettledFunding, bitcoin_contract, known_settlements
-from barograph.markets.store import newest_settlement_reports, newest_settlements
+from barograph.markets.store import settled_rates
 from barograph.markets.view import PERPETUALS
 from barograph.settings import Settings
 from barograph.stances import etf, funding, rates
@@ -45,8 +46,8 @@ from barograph.stances.reader import STANCES, recorded_stance
 
 log = logging.getLogger(__name__)
 
-SETTLEMENTS = funding.WINDOW + 24
-"""Enough to look back one day at a contract that settles every hour."""
+SETTLED_FOR = 32 * DAY
+"""How far back settlements are read."""
 
 DAYS = 60
 NO_SOURCE = NotIssuedYet("no source is configured")
@@ -69,10 +70,9 @@ async def read_inputs(tx: Transaction, settings: Settings, now: int) -> StanceIn
     reading = await latest_snapshot(tx, PERPETUALS)
     venue = settings.venue_names[0] if reading is None else reading.venue
     contract = bitcoin_contract(reading, venue)
-    read = await newest_settlements(tx, venue, contract, SETTLEMENTS)
-    reported = await newest_settlement_reports(tx, venue, contract, SETTLEMENTS)
+    reports = await settled_rates(tx, ContractName(venue, contract), now - SETTLED_FOR, now)
     return StanceInputs(
-        settlements=known_settlements(read, reported, now),
+        settlements=known_settlements(reports, now),
         source="" if reading is None else reading.source,
         venue=venue,
         rates={name: await latest_figures(tx, name, DAYS) for name in rates.USED},
