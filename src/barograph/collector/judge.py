@@ -18,7 +18,7 @@ from barograph.events.records import NewEvent
 from barograph.events.store import append_events
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.lease import Lease
-from barograph.kit.timestamps import HOUR, MINUTE, SECOND
+from barograph.kit.timestamps import MINUTE, SECOND
 from barograph.macro.evidence import NO_FIGURES, MacroEvidence
 from barograph.macro.records import US3M, US10Y
 from barograph.macro.store import as_known_at, etf_series
@@ -29,7 +29,7 @@ from barograph.markets.judge import MarketConclusion, MarketJudge, record_market
 from barograph.markets.market_events import switch_event
 from barograph.markets.records import MAJORS, BackfillProgress, Perpetuals, without_open_interest
 from barograph.markets.regime import DWELL
-from barograph.markets.venues import VENUES, source_of
+from barograph.markets.venues import source_of
 from barograph.markets.view import BACKFILL, is_fresh
 from barograph.settings import Settings
 from barograph.signals.judge import (
@@ -137,9 +137,9 @@ class Judge:
         await database.read(work)
 
     async def refresh(self, database: Database, now: int) -> None:
-        """Read again, once per minute: daily figures, settled funding, the hour a day ago, hours
-        back-filled since.
+        """Read again, once per minute, what other jobs have stored.
 
+        That is daily figures, settled funding, the hour a day ago and hours back-filled since.
         While they can't be read, the last ones are used until they are too old.
         """
         if now // MINUTE == self._macro.at // MINUTE:

@@ -85,8 +85,8 @@ class CrossVenueEntry(WireModel):
     settledPct8h: Annotated[
         Number,
         _is(
-            "Percent of the position that longs paid to shorts in the 8 hours to `settledTo`, as the "
-            "venue reports its settlements. Null unless all of them are known."
+            "What longs paid to shorts in the 8 hours to `settledTo`, in percent: the sum of the "
+            "rates that the venue reports as settled. Null unless all of them are known."
         ),
     ]
     settledPct24h: Number

@@ -232,11 +232,6 @@ async def recent_settled_rates(
     return await settled_rates(tx, name, now - LONGEST_WINDOW - 2 * SHORTEST_WINDOW, now)
 
 
-async def is_backfilled(tx: Queryable, name: ContractName) -> bool:
-    """Whether the past of a contract has been asked for."""
-    return bool(await tx.fetch(f"{_BACKFILLS} LIMIT 1", *name, 0))
-
-
 async def _first(tx: Transaction, venue: str, rate: SettledRate, read_at: int) -> SettlementReport:
     """The first report of a settlement: measured if we were reading when the exchange settled."""
     own: Sequence[object] = ()

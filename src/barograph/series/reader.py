@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, cast
 
-from barograph.errors import InvalidRequest, NotFound
+from barograph.errors import InvalidRequest
 from barograph.kit.database import Transaction
 from barograph.kit.lists import instant
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp

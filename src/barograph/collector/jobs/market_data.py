@@ -14,7 +14,7 @@ from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Transaction
 from barograph.kit.lease import Lease
 from barograph.kit.metrics import NO_METRICS, Metrics
-from barograph.kit.timestamps import DAY, MINUTE
+from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.macro.records import (
     MACRO_HEALTH,
     Figure,
@@ -43,7 +43,7 @@ from barograph.markets.settlements import (
     window_sums,
 )
 from barograph.markets.store import (
-    is_backfilled,
+    hours_to_fill,
     newest_reading,
     recent_settled_rates,
     record_settlement_reports,
@@ -217,12 +217,21 @@ class SettlementJob(Job):
         known = await recent_settled_rates(self._database, name, now)
         self._note(contract, known, now)
         is_late = self._newest.get(contract, 0) < last_settlement(perpetual, now - MINUTE)
-        if not known and not is_major and not await is_backfilled(self._database, name):
-            self._asked_at[contract] = now  # the back-fill reads its past first
+        if not known and not is_major and await self._is_filled_later(contract, now):
+            self._asked_at[contract] = now
         elif is_late or is_major:
             start = now - LONGEST_WINDOW if is_major or not known else known[-1].at
             return await self._ask(name, start - DAY, lease)
         return True
+
+    async def _is_filled_later(self, contract: str, now: int) -> bool:
+        """Whether the back-fill will read the past of a contract anyway."""
+        end = now // HOUR * HOUR
+        return bool(
+            await self._database.read(
+                lambda tx: hours_to_fill(tx, self._venue, contract, end - HOUR, end)
+            )
+        )
 
     async def _ask(self, name: ContractName, start: int, lease: Lease) -> bool:
         self._asked_at[name.contract] = now = self._clock()
