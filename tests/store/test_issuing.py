@@ -24,7 +24,7 @@ from barograph.kit.business_days import business_days
 from barograph.kit.database import Database, DatabaseUnavailable, Work
 from barograph.kit.json import canonical
 from barograph.kit.lease import Lease
-from barograph.kit.timestamps import DAY, HOUR, SECOND
+from barograph.kit.timestamps import DAY, HOUR, SECOND, iso_timestamp
 from barograph.macro.records import (
     EFFR,
     EFFR_HIGH,
@@ -39,8 +39,9 @@ from barograph.macro.records import (
     Figure,
 )
 from barograph.macro.store import record_figures
+from barograph.markets.failover import VENUE_IN_USE, VenueInUse
 from barograph.markets.records import Perpetuals
-from barograph.markets.settlements import REPORT_DELAY, REVISION_DELAY, SettledRate
+from barograph.markets.settlements import REVISION_DELAY, SettledRate
 from barograph.markets.store import record_settlement_reports
 from barograph.markets.venues import HYPERLIQUID, VENUES
 from barograph.markets.view import PERPETUALS
@@ -53,7 +54,7 @@ from barograph.stances.revise import revision_of
 from support.backends import Backend
 from support.clock import START
 from support.databases import DatabaseDouble
-from support.markets import BTC, changed, reading
+from support.markets import reading
 from support.stances import FUNDING, RATES, make_history
 from support.steps import Steps
 
@@ -65,11 +66,6 @@ SETTLED = START // (8 * HOUR) * 8 * HOUR
 YIELDS = {US3M: 4.0, US2Y: 3.8, US10Y: 4.2}
 OVERNIGHT = {SOFR: 3.9, EFFR: 3.88, EFFR_LOW: 3.75, EFFR_HIGH: 4.0}
 FLOWS = {OPERATOR_FLOW: 1e6, OPERATOR_AUM: 1e10, OPERATOR_BTC: 5e5}
-
-REPLACE = """
-ON CONFLICT (venue, contract, at) DO UPDATE SET
-    funding_rate_pct = excluded.funding_rate_pct, read_at = excluded.read_at
-"""
 
 
 class Door(DatabaseDouble):
@@ -113,6 +109,7 @@ class Instance(Steps):
         self.settings = Settings.model_validate({"etf_file": "flows.csv"})
         self.history = Door(history)
         self.ledger = Ledger(history, self.clock)
+        self.is_away = False
         self.restart()
 
     def restart(self, **settings: Any) -> None:
@@ -136,20 +133,18 @@ class Instance(Steps):
         return {stance.kind: stance for stance in self.issued().stances}
 
     def issued(self) -> Stances:
+        if not self.is_away:
+            self.publish(replace(reading(), as_of=self.clock()))
         return self.run(self.issuer.issue(self.lease))
 
-    def settle(
-        self, *rates: float, until: int = SETTLED, hours: int = 8, venue: str = "bybit"
-    ) -> None:
-        contract, step = VENUES[venue].contract("BTC"), hours * HOUR
-        first = until - (len(rates) - 1) * step
-        times = [first + number * step for number in range(len(rates))]
-        rows = [
-            (venue, contract, at, rate, float(hours), at - SECOND)
-            for at, rate in zip(times, rates, strict=True)
+    def settle(self, *rates: float, until: int = SETTLED, venue: str = "bybit") -> None:
+        """Take what the exchange reported when the last of these was settled."""
+        contract, first = VENUES[venue].contract("BTC"), until - (len(rates) - 1) * 8 * HOUR
+        reported = [
+            SettledRate(contract, first + number * 8 * HOUR, rate)
+            for number, rate in enumerate(rates)
         ]
-        sql = f"INSERT INTO settlements VALUES ($1, $2, $3, $4, $5, $6, 'measured') {REPLACE}"
-        self.write(lambda tx: tx.execute_many(sql, rows))
+        self.write(lambda tx: record_settlement_reports(tx, venue, reported, until + SECOND))
 
     def publish(self, seen: Perpetuals) -> None:
         self.write(lambda tx: publish(tx, [Publication.of(PERPETUALS, seen)]))
@@ -186,8 +181,8 @@ class Instance(Steps):
         return self.run(latest_snapshot(self.database, STANCES))
 
 
-def days(until: date = FRIDAY, count: int = 32) -> list[str]:
-    return [each.isoformat() for each in business_days(until - timedelta(days=45), until)][-count:]
+def days(until: date = FRIDAY, count: int = 63) -> list[str]:
+    return [each.isoformat() for each in business_days(until - timedelta(days=95), until)][-count:]
 
 
 @pytest.fixture
@@ -365,21 +360,52 @@ def test_changed_evidence_is_a_revision_and_the_next_period_a_new_leg(instance: 
     assert following.leg_id != before[FUNDING].leg_id
 
 
-def test_stance_on_another_venue_uses_its_history_and_does_not_compare(instance: Instance) -> None:
-    instance.issue()
-    before = instance.newest(FUNDING)
-    hourly = [0.001] * 113 + [0.002]
-    instance.settle(*hourly, until=START // HOUR * HOUR, hours=1, venue=HYPERLIQUID)
-    bitcoin = changed(BTC, contract="BTC")
-    instance.publish(replace(reading(contracts=(bitcoin,)), venue=HYPERLIQUID, source="Elsewhere"))
-    levels = leg(instance.issue()[FUNDING])["levels"]
-    after = instance.newest(FUNDING)
+@pytest.mark.outcome(
+    "Another venue takes over from the primary",
+    "No funding stance is issued, and the last one expires: it is about the primary venue alone.",
+)
+@pytest.mark.parametrize("is_read", [False, True])
+def test_funding_stance_never_switches_to_another_venue(instance: Instance, is_read: bool) -> None:
+    before = instance.issue()[FUNDING]
+    instance.is_away = True
+    following = SETTLED + 8 * HOUR
+    instance.clock.now = following + HOUR
+    instance.settle(*[0.002] * 95, until=following, venue=HYPERLIQUID)
+    instance.settle(0.01, until=following)
+    if is_read:  # both venues answer, but the primary must last before it is used again
+        other = replace(reading(), as_of=instance.clock(), venue=HYPERLIQUID, source="Elsewhere")
+        in_use = VenueInUse(HYPERLIQUID, instance.clock(), "bybit", "it failed")
+        own = replace(reading(), as_of=instance.clock())
+        instance.write(
+            lambda tx: publish(
+                tx,
+                [
+                    Publication.of(VENUE_IN_USE, in_use),
+                    Publication.of(PERPETUALS, other),
+                    Publication.of(PERPETUALS.of("bybit"), own),
+                ],
+            )
+        )
+    stances = instance.issued()
 
-    assert levels["fundingRatePct8h"] == pytest.approx(0.016)
-    assert (levels["score"], levels["score24hAgo"]) == (99.44, 50.0)
-    assert after.leg.method == "funding-regime/1 hyperliquid"
-    assert after.leg.evidence.source == "Elsewhere"
-    found = compare(*(read_retained(canonical(version_document(v))) for v in (before, after)))
+    assert stances.silent[FUNDING] == "the primary venue, bybit, is away"
+    assert stances.of(FUNDING) == before
+    instance.write(
+        lambda tx: publish(tx, [Publication.of(VENUE_IN_USE, VenueInUse("bybit", following))])
+    )
+    instance.is_away = False
+    back = leg(instance.issue()[FUNDING])
+    assert back["method"] == "funding-regime/2 bybit"
+    assert back["period"]["start"] == iso_timestamp(following)
+
+
+def test_version_of_an_earlier_method_stays_and_does_not_compare(instance: Instance) -> None:
+    instance.issue()
+    newest = instance.newest(FUNDING)
+    earlier = replace(newest.leg, method="funding-regime/1 bybit")
+    older = read_retained(canonical(version_document(replace(newest, leg=earlier))))
+    found = compare(older, read_retained(canonical(version_document(newest))))
+
     assert (found.status, found.reasons) == ("abstained", ["method_changed"])
 
 
@@ -409,28 +435,30 @@ EVERY_SCORE = {"score", "score24hAgo", "delta24h"}
 
 
 @pytest.mark.contract("stance.revision-keeps-leg")
-def test_report_fills_in_a_missed_settlement_and_confirms_others(instance: Instance) -> None:
-    instance.execute(f"DELETE FROM settlements WHERE at = {SETTLED - DAY}")
-    before = instance.issue()[FUNDING]
-    for back in range(90):
-        instance.report(0.01, SETTLED - back * 8 * HOUR)
-    after = instance.issue()[FUNDING]
+def test_report_fills_in_a_missed_settlement_and_confirms_others(bare: Instance) -> None:
+    for back in (0, 1, 2, *range(4, 95)):
+        bare.report(0.01, SETTLED - back * 8 * HOUR)
+    before = bare.issue()[FUNDING]
+    bare.report(0.01, SETTLED - DAY)
+    after = bare.issue()[FUNDING]
 
     assert (scores(before), scores(after)) == ({"score"}, EVERY_SCORE)
     assert (after.leg_id, after.revision) == (before.leg_id, 2)
-    for back in range(90):
-        instance.report(0.01, SETTLED - back * 8 * HOUR)
-    assert instance.issue()[FUNDING] == after
+    for back in range(95):
+        bare.report(0.01, SETTLED - back * 8 * HOUR)
+    assert bare.issue()[FUNDING] == after
 
 
 @pytest.mark.contract("stance.revision-keeps-leg")
 @pytest.mark.outcome(
     "The exchange changes the rate of a past settlement",
-    "The rate is unknown for two hours; scores that need it are absent from stances until then.",
+    "If a published digit changes, the rate is unknown for two hours; scores that need it are "
+    "absent from stances until then.",
 )
 def test_revised_settlement_is_unknown_for_two_hours(instance: Instance) -> None:
-    instance.report(0.01, SETTLED - DAY)
     first = instance.issue()[FUNDING]
+    instance.report(0.01004, SETTLED - DAY)
+    assert instance.issue()[FUNDING] == first  # no published digit changes
     instance.report(0.02, SETTLED - DAY)
     contested = instance.issue()[FUNDING]
     instance.clock.now += REVISION_DELAY - 1
@@ -442,12 +470,12 @@ def test_revised_settlement_is_unknown_for_two_hours(instance: Instance) -> None
     assert [scores(each) for each in revisions] == [EVERY_SCORE, {"score"}, EVERY_SCORE]
     assert [each.revision for each in revisions] == [1, 2, 3]
     assert {each.leg_id for each in revisions} == {first.leg_id}
-    assert leg(settled)["evidence"]["inputs"]["rates_pct_8h"][0] == 0.02
+    rates = dict(leg(settled)["evidence"]["inputs"]["rates_pct_8h"])
+    assert rates[iso_timestamp(SETTLED - DAY)] == 0.02
 
 
 def test_earlier_stance_stays_while_the_newest_settlement_is_contested(instance: Instance) -> None:
     first = instance.issue()[FUNDING]
-    instance.report(0.01)
     instance.report(0.02)
     contested = instance.issued()
 
@@ -459,23 +487,17 @@ def test_earlier_stance_stays_while_the_newest_settlement_is_contested(instance:
     assert leg(after)["levels"]["fundingRatePct8h"] == 0.02
 
 
-def test_new_settlement_is_judged_once_by_its_report_or_the_reading(instance: Instance) -> None:
-    def funding() -> tuple[int, float]:
-        stance = instance.issue()[FUNDING]
-        return stance.revision, leg(stance)["levels"]["fundingRatePct8h"]
-
+def test_new_settlement_is_judged_when_the_exchange_reports_it(instance: Instance) -> None:
     before = instance.issue()[FUNDING]
-    second, third = SETTLED + 8 * HOUR, SETTLED + 16 * HOUR
-    instance.clock.now = second
-    instance.settle(0.0101, until=second)
+    second = SETTLED + 8 * HOUR
+    instance.clock.now = second + HOUR
     assert instance.issue()[FUNDING] == before
-    instance.clock.pass_seconds(60)
-    instance.report(0.01, second)
-    assert (funding(), instance.count()[-1]) == ((1, 0.01), 2)
+    instance.report(0.0101, second)
+    after = instance.issue()[FUNDING]
 
-    instance.clock.now = third + REPORT_DELAY
-    instance.settle(0.0101, until=third)
-    assert funding() == (1, 0.0101)
+    assert (after.revision, leg(after)["levels"]["fundingRatePct8h"]) == (1, 0.0101)
+    assert leg(after)["evidence"]["observed_at"] == iso_timestamp(instance.clock())
+    assert instance.count()[-1] == 2
 
 
 @pytest.mark.parametrize("restarts", [False, True])
@@ -519,6 +541,10 @@ def test_without_evidence_nothing_is_issued_and_the_reasons_are_told(bare: Insta
     assert stances.waiting[ETF].why == "0 of 20 days are known"
     settled = "no settlement of the current interval is known"
     assert stances.silent == {RATES: "no day has all three yields", FUNDING: settled}
+    bare.is_away = True
+    bare.clock.now += DAY
+    assert bare.issued().silent[FUNDING] == "the primary venue, bybit, is away"
+    bare.clock.now -= DAY
     assert bare.count() == [0, 0, 0]
 
     bare.settings = Settings.model_validate({"rates_url": ",https://rates.example", "etf_url": ""})
@@ -754,7 +780,6 @@ def test_a_revision_by_a_clock_that_was_set_back_is_still_the_newest(instance: I
 
 def test_evidence_that_goes_back_to_an_earlier_period_records_nothing(instance: Instance) -> None:
     before = instance.issue()[FUNDING]
-    instance.execute(f"DELETE FROM settlements WHERE at = {SETTLED}")
     instance.clock.now = SETTLED - HOUR
     stances = instance.issued()
 

@@ -31,7 +31,7 @@ from support.markets import SOURCE, reading
 from support.steps import Steps
 
 SETTINGS = Settings.model_validate({"exchange_source": SOURCE, "etf_fund": "IBIT"})
-DAYS = last_days(30)
+DAYS = last_days(62)
 T = TypeVar("T")
 
 

@@ -14,6 +14,7 @@ from barograph.markets.store import (
     record_rows,
     record_settlement_reports,
     settled_rates,
+    settlement_revisions,
     some_settled_rates,
 )
 from support.backends import on_engines
@@ -114,6 +115,8 @@ def test_the_newest_revisions_of_a_span_are_given_oldest_first(reports: Reports)
     found = reports.read(lambda tx: settled_rates(tx, *span))
     assert [each.funding_rate_pct for each in found] == [3.0, 9.0, 1.0]
     assert reports.read(lambda tx: some_settled_rates(tx, *span, 2)) == found[:2]
+    every = reports.read(lambda tx: settlement_revisions(tx, *span))
+    assert [each.funding_rate_pct for each in every] == [3.0, 2.0, 9.0]
 
 
 def test_reports_are_kept_for_two_years_before_the_newest_of_their_contract(

@@ -22,7 +22,7 @@ from barograph.macro.records import (
     US10Y,
     RecordedFigure,
 )
-from barograph.markets.settlements import SettledFunding
+from barograph.markets.records import ContractName
 from barograph.material_change.compare import RetainedVersion, compare, read_retained
 from barograph.material_change.documents import AssessmentBody, comparison_body
 from barograph.material_change.query import Pair, Reference
@@ -77,10 +77,11 @@ def of_funding(*newest: float, count: int = 93, until: int = SETTLED_AT) -> Prop
     settled_rates = [*[0.0] * (count - len(newest)), *newest]
     first = until - (len(settled_rates) - 1) * 8 * HOUR
     settlements = [
-        SettledFunding("BTCUSDT", at, rate, 8.0, at - 1_000, is_reported=True)
+        funding.Settlement(at, 8.0, rate, at + 1_000)
         for at, rate in zip(range(first, until + 1, 8 * HOUR), settled_rates, strict=True)
     ]
-    proposed = funding.propose(settlements, "test venue", until + HOUR, GRACE, "bybit")
+    name = ContractName("bybit", "BTCUSDT")
+    proposed = funding.propose(settlements, name, "test venue", until + HOUR, GRACE)
     assert proposed is not None
     return proposed
 
@@ -93,7 +94,7 @@ def of_rates(
 ) -> Proposal:
     """The stance on yields that were the usual ones until the newest day."""
     series: dict[str, Sequence[RecordedFigure]] = {
-        name: yields(name, [*[RATES[name]] * 29, value], day) for name, value in newest.items()
+        name: yields(name, [*[RATES[name]] * 60, value], day) for name, value in newest.items()
     }
     series |= {EFFR_LOW: yields(EFFR_LOW, [3.75], day), EFFR_HIGH: yields(EFFR_HIGH, [4.0], day)}
     proposed = rates.propose(series, now, date.fromisoformat(day), GRACE, was_inverted=False)

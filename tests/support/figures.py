@@ -61,6 +61,6 @@ def of_yields(
 
 
 def of_slopes(*newest: float, **how: Any) -> MacroEvidence:
-    """Thirty days of slopes in basis points, all 30 except the newest."""
-    slopes = [*[30.0] * (30 - len(newest)), *newest]
-    return of_yields([round(4 + each / 100, 4) for each in slopes], [4.0] * 30, **how)
+    """61 days of slopes in basis points, all 30 except the newest."""
+    slopes = [*[30.0] * (61 - len(newest)), *newest]
+    return of_yields([round(4 + each / 100, 4) for each in slopes], [4.0] * 61, **how)

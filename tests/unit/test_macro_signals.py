@@ -92,52 +92,56 @@ def test_flow_needs_twenty_days_five_flows_and_recency(seen: MacroEvidence, is_k
 @pytest.mark.parametrize(
     ("change", "slope_change", "label"),
     [
-        (0.12, 0.10, "bear-steepening"),
-        (0.12, -0.10, "bear-flattening"),
-        (-0.12, 0.10, "bull-steepening"),
-        (-0.12, -0.10, "bull-flattening"),
-        (0.04, 0.04, "consolidation"),
-        (-0.04, -0.04, "consolidation"),
-        (0.05, 0.0, "bear"),
-        (0.0, 0.05, "steepening"),
+        (0.14, 0.14, "bear-steepening"),
+        (0.14, -0.14, "bear-flattening"),
+        (-0.14, 0.14, "bull-steepening"),
+        (-0.14, -0.14, "bull-flattening"),
+        (0.10, 0.10, "consolidation"),
+        (-0.10, -0.10, "consolidation"),
+        (0.14, 0.0, "bear"),
+        (0.0, 0.14, "steepening"),
     ],
 )
-def test_rates_are_judged_by_twenty_days(change: float, slope_change: float, label: str) -> None:
-    us10y = [4.0] * 20 + [4.0 + change]
-    us3m = [4.0] * 20 + [4.0 + change - slope_change]
+def test_rates_are_judged_by_their_usual_move(
+    change: float, slope_change: float, label: str
+) -> None:
+    # Each moves by 2 basis points per day, so over 20 days usually by 5.6 times as much.
+    us10y = [4.0, 4.02] * 30 + [4.0 + change]
+    us3m = [4.0, 4.0] * 30 + [4.0 + change - slope_change]
 
     assert us_rates(of_yields(us10y, us3m)).label == label
 
 
 def test_the_value_of_rates_is_in_percent_and_basis_points() -> None:
-    seen = of_yields([9.0, 4.19, *[4.2] * 19, 4.31], [4.0, 4.0, *[4.2] * 19, 4.39])
+    seen = of_yields([9.0, *[4.17, 4.19] * 30, 4.31], [4.0, *[4.2] * 60, 4.39])
 
     assert us_rates(seen) == SignalResult(
-        "bear-flattening", "10y 4.31 %, +12 bp in 20 days; slope -8 bp; as of 2026-11-05"
+        "bear",
+        "10y 4.31 %, +14 bp in 20 days (1.15 usual moves); slope -8 bp; as of 2026-11-05",
     )
 
 
-MONTH = of_yields([4.0] * 30, [4.0] * 30)
+QUARTER = of_yields([4.0] * 70, [4.0] * 70)
 
 
 @pytest.mark.parametrize(
     ("seen", "is_known"),
     [
-        (of_yields([4.0] * 21, [4.0] * 21, day="2026-11-04"), True),
-        (of_yields([4.0] * 20, [4.0] * 20, day="2026-11-04"), False),
-        (of_yields([4.0] * 21, [4.0] * 21, day="2026-11-03"), False),
-        (MONTH._replace(us3m=MONTH.us3m[:-2]), False),  # of too old a day
-        (MONTH._replace(us3m=MONTH.us3m[10:]), False),
-        (MONTH._replace(us3m=[]), False),
-        (MONTH._replace(us10y=MONTH.us10y[9:]), True),
+        (of_yields([4.0] * 61, [4.0] * 61, day="2026-11-04"), True),
+        (of_yields([4.0] * 60, [4.0] * 60, day="2026-11-04"), False),
+        (of_yields([4.0] * 61, [4.0] * 61, day="2026-11-03"), False),
+        (QUARTER._replace(us3m=QUARTER.us3m[:-2]), False),  # of too old a day
+        (QUARTER._replace(us3m=QUARTER.us3m[10:]), False),
+        (QUARTER._replace(us3m=[]), False),
+        (QUARTER._replace(us10y=QUARTER.us10y[9:]), True),
     ],
 )
-def test_rates_need_21_recent_days_with_both_yields(seen: MacroEvidence, is_known: bool) -> None:
+def test_rates_need_61_recent_days_with_both_yields(seen: MacroEvidence, is_known: bool) -> None:
     assert (us_rates(seen) != NOT_KNOWN) == is_known
 
 
 def both(at: int = START) -> MacroEvidence:
-    return MacroEvidence(at, flows(), yields(US10Y, [4.0] * 30), yields(US3M, [4.0] * 30))
+    return MacroEvidence(at, flows(), yields(US10Y, [4.0] * 61), yields(US3M, [4.0] * 61))
 
 
 def test_the_source_names_publishers_only_of_what_is_known() -> None:
@@ -216,7 +220,7 @@ def test_without_the_exchange_figures_that_get_too_old_become_unknown() -> None:
 
 def test_a_method_of_figures_that_fails_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
     # No publisher has such a yield; a method that cannot read it stands for any that is wrong.
-    wrong = both()._replace(us3m=yields(US3M, [None] * 30))  # type: ignore[list-item]
+    wrong = both()._replace(us3m=yields(US3M, [None] * 61))  # type: ignore[list-item]
 
     with caplog.at_level(logging.ERROR):
         judged = judge_macro(wrong, "a venue", None)

@@ -77,7 +77,7 @@ def test_odd_versions_are_abstained_from(
 
 @pytest.mark.contract("comparison.abstained-has-no-decisions")
 def test_an_abstained_body_has_no_decisions_and_no_presence_where_that_is_not_to_be_told() -> None:
-    found = body(YIELDS, with_leg(YIELDS, method="rates-desk/2"))["assessment"]
+    found = body(YIELDS, with_leg(YIELDS, method="rates-desk/1"))["assessment"]
 
     assert found == {
         "status": "abstained",

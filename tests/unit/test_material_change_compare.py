@@ -109,8 +109,12 @@ def test_a_yield_that_was_corrected_is_told_with_what_rests_on_it() -> None:
         "numeric_changes": [change.model_dump() for change in changes],
         "conditions": [
             met("the curve from 3 months to 10 years is inverted", before=False, after=False),
-            met("the 10-year yield rose over 20 days", before=False, after=True),
-            met("the 10-year yield fell over 20 days", before=False, after=False),
+            met(
+                "the 10-year yield rose by its usual 20-day move or more", before=False, after=True
+            ),
+            met(
+                "the 10-year yield fell by its usual 20-day move or more", before=False, after=False
+            ),
         ],
         "recorded_decisions": {
             "before": decision_of(YIELDS.leg),
@@ -241,7 +245,7 @@ def test_every_level_of_the_table_is_one_that_the_rules_give() -> None:
     for proposed in (FLOWS, YIELDS):
         assert {each.name for each in NUMERIC[proposed.kind]} <= set(proposed.leg.levels)
     # Units belong to a method: whoever writes another one looks at the table.
-    assert (etf.METHOD, rates.METHOD) == ("btc-etf/1", "rates-desk/1")
+    assert (etf.METHOD, rates.METHOD) == ("btc-etf/1", "rates-desk/2")
 
 
 @pytest.mark.parametrize(
@@ -319,7 +323,7 @@ def test_published_figures_differ_by_what_anyone_works_out_by_hand(before: int, 
         of_funding(-0.05, until=SETTLED_AT + 8 * HOUR),
         decided(FUNDING),
         with_levels(FUNDING, us10y=9.9),
-        with_leg(FUNDING, method="funding-regime/2"),
+        with_leg(FUNDING, method="funding-regime/1 bybit"),
     ],
 )
 def test_of_funding_no_numbers_are_told_and_no_conditions_evaluated(after: Proposal) -> None:

@@ -48,7 +48,7 @@ def test_fields_that_come_and_go_are_named_in_order() -> None:
 
 
 def test_a_history_that_is_long_enough_now_gives_fields_that_were_not_there() -> None:
-    found = assess(of_funding(0.02, count=90), FUNDING)
+    found = assess(of_funding(0.02, count=88), FUNDING)
 
     assert found.evidence_field_presence == PresenceBody(
         added=("levels.delta24h", "levels.score24hAgo"), absent_in_after=()
@@ -110,7 +110,7 @@ def test_presence_is_told_of_one_funding_leg_also_when_the_rest_is_not() -> None
     ("before", "after"),
     [
         (of_funding(0.02, until=SETTLED_AT - 8 * HOUR), FUNDING),
-        (FUNDING, with_leg(FUNDING, method="funding-regime/2")),
+        (FUNDING, with_leg(FUNDING, method="funding-regime/1 bybit")),
         (YIELDS, decided(YIELDS)),
         (FLOWS, decided(FLOWS)),
     ],

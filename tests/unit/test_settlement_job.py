@@ -148,7 +148,7 @@ def test_a_failing_exchange_is_asked_for_three_contracts_at_a_time(office: Offic
 )
 @pytest.mark.outcome(
     "The exchange's report of settled funding is unreadable",
-    "The collector keeps collecting and retries. No stance is issued on a reading of our own.",
+    "The collector keeps collecting and retries. No funding stance is issued until then.",
 )
 def test_failed_settlement_report_is_requested_again(
     office: Office, failure: Exception | list[SettledRate], caplog: pytest.LogCaptureFixture

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.macro.evidence import curve_move
+from barograph.macro.evidence import CurveChange, curve_move
 from barograph.markets.regime import LABELS
 from barograph.signals.methods import (
     BREADTH,
@@ -100,7 +100,7 @@ def test_lanes_go_from_high_to_low_with_what_says_nothing_at_the_end() -> None:
 
 def test_every_label_that_a_method_can_give_has_its_lane() -> None:
     curves = {
-        curve_move(change10y, slope).replace(" ", "-")
+        curve_move(CurveChange(change10y, change10y), CurveChange(slope, slope)).replace(" ", "-")
         for change10y in (-1, 0, 1)
         for slope in (-1, 0, 1)
     }

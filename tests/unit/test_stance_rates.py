@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
+from itertools import pairwise
+from math import pi, sqrt
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from barograph.history.records import LABELS, Proposal
 from barograph.kit.business_days import business_days
 from barograph.kit.json import canonical
 from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
-from barograph.macro.evidence import curve_move
+from barograph.macro.evidence import CurveChange, curve_move
 from barograph.macro.records import (
     EFFR,
     EFFR_HIGH,
@@ -31,7 +33,7 @@ from barograph.stances.rates import is_inverted, propose
 from support.clock import START
 
 FRIDAY = date(2026, 11, 6)
-DAYS = [each.isoformat() for each in business_days(FRIDAY - timedelta(days=45), FRIDAY)]
+DAYS = [each.isoformat() for each in business_days(FRIDAY - timedelta(days=95), FRIDAY)]
 GRACE = 6 * HOUR
 YIELDS = {US3M: 4.0, US2Y: 3.8, US10Y: 4.2}
 OVERNIGHT = {SOFR: 3.9, EFFR: 3.88, EFFR_LOW: 3.75, EFFR_HIGH: 4.0}
@@ -97,7 +99,9 @@ def test_a_leg_is_one_data_day() -> None:
         "effr": 3.88,
         "slope10y3m": 0.2,
         "us10yChange20d": 0.0,
+        "us10yMoves20d": 0.0,
         "slopeChange20d": 0.0,
+        "slopeMoves20d": 0.0,
         "effrPlaceInRange": 0.52,
         "inverted": False,
     }
@@ -128,9 +132,9 @@ def test_without_one_of_the_yields_there_is_no_stance(name: str) -> None:
         assert asked(series) == "no day has all three yields"
 
 
-def test_twenty_earlier_days_are_needed() -> None:
-    assert asked(flat(DAYS[-20:])) == "fewer than 20 earlier days are known"
-    assert levels(flat(DAYS[-21:]))["us10yChange20d"] == 0
+def test_sixty_earlier_days_are_needed() -> None:
+    assert asked(flat(DAYS[-60:])) == "fewer than 60 earlier days are known"
+    assert levels(flat(DAYS[-61:]))["us10yMoves20d"] == 0
 
 
 @pytest.mark.parametrize("name", [SOFR, EFFR, EFFR_LOW, EFFR_HIGH])
@@ -175,14 +179,35 @@ def test_inversion_does_not_flap_within_the_dead_zone(slopes: list[float]) -> No
             assert inverted == before
 
 
-def test_a_change_within_the_dead_zone_has_no_direction() -> None:
-    assert curve_move(0.0, 0.0) == curve_move(0.0499, -0.0499) == "consolidation"
-    assert curve_move(0.05, 0.05) == "bear steepening"
-    assert curve_move(0.05, -0.05) == "bear flattening"
-    assert curve_move(-0.05, 0.05) == "bull steepening"
-    assert curve_move(-0.05, -0.05) == "bull flattening"
-    assert (curve_move(0.001, 0.3), curve_move(-0.001, -0.3)) == ("steepening", "flattening")
-    assert (curve_move(0.3, 0.0), curve_move(-0.3, 0.0)) == ("bear", "bull")
+def test_a_change_below_the_usual_move_has_no_direction() -> None:
+    def move(ten_years: float, slope: float) -> str:
+        return curve_move(CurveChange(9.9, ten_years), CurveChange(9.9, slope))
+
+    assert move(0.0, 0.0) == move(0.99, -0.99) == "consolidation"
+    assert move(1.0, 1.0) == "bear steepening"
+    assert move(1.0, -1.0) == "bear flattening"
+    assert move(-1.0, 1.0) == "bull steepening"
+    assert move(-1.0, -1.0) == "bull flattening"
+    assert (move(0.1, 3.0), move(-0.1, -3.0)) == ("steepening", "flattening")
+    assert (move(3.0, 0.0), move(-3.0, 0.0)) == ("bear", "bull")
+
+
+@pytest.mark.parametrize(
+    ("daily", "label"), [(0.005, "cautious"), (0.01, "neutral"), (0.05, "neutral")]
+)
+def test_the_same_rise_counts_only_where_yields_usually_move_less(daily: float, label: str) -> None:
+    series = flat()
+    for number, day in enumerate(DAYS):
+        rise = 0.05 if number >= len(DAYS) - 20 else 0.0
+        series = with_value(series, US10Y, day, round(4.2 + daily * (number % 2) + rise, 4))
+    leg = judged(series).leg
+    given_figures: Any = leg.evidence.inputs[US10Y]
+    values = [each["value"] for each in given_figures]
+    usual = sqrt(pi / 2 * 20) * sum(abs(b - a) for a, b in pairwise(values)) / 60
+
+    assert leg.levels["us10yChange20d"] == 0.05
+    assert (len(values), leg.levels["us10yMoves20d"]) == (61, round(0.05 / usual, 2))
+    assert leg.decision.label == label
 
 
 @pytest.mark.parametrize(
@@ -247,7 +272,7 @@ def test_an_overnight_rate_counts_for_two_days_and_for_none_before_it() -> None:
 
 
 @pytest.mark.parametrize("name", [US3M, US10Y])
-@pytest.mark.parametrize("place", [-1, -21])
+@pytest.mark.parametrize("place", [-1, -10, -21, -61])
 def test_a_revised_yield_that_a_level_rests_on_is_other_evidence(name: str, place: int) -> None:
     after = judged(with_value(flat(), name, DAYS[place], 5.0, revision=2, at=START + HOUR))
 
@@ -256,8 +281,8 @@ def test_a_revised_yield_that_a_level_rests_on_is_other_evidence(name: str, plac
 
 
 def test_evidence_has_what_a_level_rests_on_and_nothing_else() -> None:
-    for name in (SOFR, EFFR, US10Y):
-        revised = with_value(flat(), name, DAYS[-10], 9.0, revision=2)
+    for name, place in ((SOFR, -10), (EFFR, -10), (US2Y, -21), (US10Y, -62)):
+        revised = with_value(flat(), name, DAYS[place], 9.0, revision=2)
         assert judged(revised).leg == judged(flat()).leg
     before, after = judged(flat()).leg.evidence, judged(flat(), was_inverted=True).leg.evidence
     assert before.inputs["was_inverted"] is False

@@ -19,7 +19,7 @@ from barograph.events.store import append_events
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import MINUTE, SECOND
-from barograph.macro.evidence import NO_FIGURES, MacroEvidence
+from barograph.macro.evidence import NO_FIGURES, YIELD_DAYS, MacroEvidence
 from barograph.macro.records import US3M, US10Y
 from barograph.macro.store import as_known_at, etf_series
 from barograph.markets.disputes import DISPUTES, Disputes, DisputeTracker, Measure
@@ -46,8 +46,8 @@ UNUSABLE: Final[AbstractSet[Measure]] = frozenset({"price", "funding"})
 
 TOTALED: Final[AbstractSet[Measure]] = UNUSABLE | {"open-interest"}
 
-FIGURE_DAYS = 60
-"""How many days of daily figures are read."""
+FUND_DAYS = 60
+"""How many days of the funds' figures are read."""
 
 
 class Conclusion(NamedTuple):
@@ -318,9 +318,9 @@ async def known_figures(tx: Transaction, settings: Settings, at: int) -> MacroEv
     """The daily figures that were known at a time."""
     return MacroEvidence(
         at=at,
-        etf=await etf_series(settings, lambda name: as_known_at(tx, name, at, FIGURE_DAYS)),
-        us10y=await as_known_at(tx, US10Y, at, FIGURE_DAYS),
-        us3m=await as_known_at(tx, US3M, at, FIGURE_DAYS),
+        etf=await etf_series(settings, lambda name: as_known_at(tx, name, at, FUND_DAYS)),
+        us10y=await as_known_at(tx, US10Y, at, YIELD_DAYS),
+        us3m=await as_known_at(tx, US3M, at, YIELD_DAYS),
     )
 
 

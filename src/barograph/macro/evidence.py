@@ -6,6 +6,7 @@ A function returns None when it can't tell: figures are missing, too few or too 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import pairwise
+from math import fsum, pi, sqrt
 from typing import Literal, NamedTuple
 
 from barograph.kit.business_days import business_days, trading_days
@@ -25,8 +26,18 @@ ENTER_PCT, LEAVE_PCT = 0.5, 0.25
 LOOK_BACK = 20
 """Changes of yields are measured over this many published days."""
 
+USUAL_DAYS = 60
+"""The usual move is that of this many daily changes, about a quarter."""
+
+LARGE_MOVE = 1.0
+"""A change below this many usual moves has no direction. A random walk is beyond it on 32 % of the
+days, half of them on each side."""
+
+YIELD_DAYS = USUAL_DAYS + 10
+"""How many days of yields are read: a day that lacks one of them doesn't count."""
+
 DEAD_ZONE = 0.05
-"""In percentage points (5 basis points): a smaller change has no direction."""
+"""In percentage points (5 basis points): a slope nearer to zero keeps its last sign."""
 
 STALE_BUSINESS_DAYS = 2
 """Figures are too old when more business days than this have begun after their day."""
@@ -92,12 +103,19 @@ class FlowWeek(NamedTuple):
         return None
 
 
+class CurveChange(NamedTuple):
+    """A change over `LOOK_BACK` days in points, and in units of the usual move."""
+
+    points: float
+    moves: float
+
+
 class YieldCurve(NamedTuple):
-    """The newest yields in percent, and their change over `LOOK_BACK` days in points."""
+    """The newest yields in percent, and how they moved."""
 
     day: str
     us10y: float
-    us10y_change: float
+    us10y_change: CurveChange
     slope: float
     move: str
     """In words with hyphens, such as `bear-steepening`."""
@@ -162,7 +180,7 @@ def yield_curve(evidence: MacroEvidence) -> YieldCurve | None:
     slopes = slope10y3m(evidence.us10y, evidence.us3m)
     both = {slope.day for slope in slopes}
     long = [observation for observation in evidence.us10y if observation.day in both]
-    change, slope_change = change_over(long, LOOK_BACK), change_over(slopes, LOOK_BACK)
+    change, slope_change = curve_change(long), curve_change(slopes)
     if change is None or slope_change is None:
         return None
     if not is_recent(slopes[-1].day, day_of(evidence.at)):
@@ -171,11 +189,26 @@ def yield_curve(evidence: MacroEvidence) -> YieldCurve | None:
     return YieldCurve(long[-1].day, long[-1].value, change, slopes[-1].value, move)
 
 
-def curve_move(change10y: float, change_slope: float) -> str:
+def curve_change(values: Sequence[RecordedFigure | DayValue]) -> CurveChange | None:
+    """The newest change of a yield or slope, compared with its usual move.
+
+    The usual move over `LOOK_BACK` days is the standard deviation of a random walk with these daily
+    changes. Their mean size gives it, because squares would let one wild day dominate.
+    """
+    points = change_over(values, LOOK_BACK)
+    recent = values[-1 - USUAL_DAYS :]
+    if points is None or len(recent) <= USUAL_DAYS:
+        return None
+    mean = fsum(abs(after.value - before.value) for before, after in pairwise(recent)) / USUAL_DAYS
+    usual = mean * sqrt(pi / 2 * LOOK_BACK)
+    return CurveChange(points, round(points / usual, 2) if usual > 0 else 0.0)
+
+
+def curve_move(change10y: CurveChange, change_slope: CurveChange) -> str:
     """Name a move of the curve: bull or bear, steepening or flattening, or consolidation."""
     words = [
-        _direction(change10y, "bear", "bull"),
-        _direction(change_slope, "steepening", "flattening"),
+        _direction(change10y.moves, "bear", "bull"),
+        _direction(change_slope.moves, "steepening", "flattening"),
     ]
     return " ".join(word for word in words if word) or "consolidation"
 
@@ -211,10 +244,10 @@ def day_start(day: str, *, following: bool = False) -> int:
     return int(datetime.combine(start, time(), UTC).timestamp()) * SECOND
 
 
-def _direction(change: float, rise: str, fall: str) -> str:
-    if abs(change) < DEAD_ZONE:
+def _direction(moves: float, rise: str, fall: str) -> str:
+    if abs(moves) < LARGE_MOVE:
         return ""
-    return rise if change > 0 else fall
+    return rise if moves > 0 else fall
 
 
 def day_of(at: int) -> date:

@@ -218,6 +218,13 @@ async def settled_rates(
     return await _SETTLED_RATES.fetch(tx, *name, start, end)
 
 
+async def settlement_revisions(
+    tx: Transaction, name: ContractName, start: int, end: int
+) -> list[SettlementReport]:
+    """Every revision of the reports from `start` up to, not including, `end`; oldest first."""
+    return await _REVISIONS.fetch(tx, *name, start, end)
+
+
 async def some_settled_rates(
     tx: Transaction, name: ContractName, start: int, end: int, count: int
 ) -> list[SettlementReport]:
@@ -343,6 +350,13 @@ INSERT INTO settlement_reports (venue, contract, at, revision, funding_rate_pct,
 VALUES ($1, $2, $3, $4, $5, $6, $7)
 """
 _FORGET_REPORTS = "DELETE FROM settlement_reports WHERE venue = $1 AND contract = $2 AND at < $3"
+_REVISIONS = Statement(
+    SettlementReport,
+    """
+SELECT {columns} FROM settlement_reports
+WHERE venue = $1 AND contract = $2 AND at >= $3 AND at < $4 ORDER BY at, revision
+""",
+)
 _REPORTS = """
 SELECT {columns} FROM settlement_reports
 WHERE venue = $1 AND contract = $2 AND at >= $3 AND at <= $4 AND revision = (

@@ -258,19 +258,20 @@ def btc_etf_flow(evidence: MacroEvidence) -> SignalResult:
 def us_rates(evidence: MacroEvidence) -> SignalResult:
     """How the 10-year US Treasury par yield and the slope of the curve moved over 20 days of data.
 
-    The slope is the 10-year yield less the 3-month yield. The label is bear if the 10-year yield
-    rose by 5 basis points or more, bull if it fell by as much; steepening and flattening likewise
-    for the slope; consolidation if neither moved that far. The value names the newest day. The
-    signal is unknown with less than 21 days of both yields, or if that day is more than two US
-    business days old.
+    The slope is the 10-year yield less the 3-month yield. Each is compared with its usual move over
+    20 days: 5.6 times the mean size of its last 60 daily changes, which is one standard deviation
+    of a random walk. The label is bear if the 10-year yield rose by its usual move or more, bull if
+    it fell by as much; steepening and flattening likewise for the slope; consolidation if neither
+    moved that far. The value names the newest day. The signal is unknown with less than 61 days of
+    both yields, or if that day is more than two US business days old.
     """
     now = yield_curve(evidence)
     if now is None:
         return NOT_KNOWN
-    change, slope = 100 * now.us10y_change, 100 * now.slope
+    change, slope = 100 * now.us10y_change.points, 100 * now.slope
     value = (
-        f"10y {now.us10y:.2f} %, {change:+.0f} bp in 20 days; slope {slope:+.0f} bp; "
-        f"as of {now.day}"
+        f"10y {now.us10y:.2f} %, {change:+.0f} bp in 20 days ({abs(now.us10y_change.moves):.2f} "
+        f"usual moves); slope {slope:+.0f} bp; as of {now.day}"
     )
     return SignalResult(now.move, value)
 

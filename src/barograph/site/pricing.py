@@ -1,6 +1,7 @@
 """`/pricing`: what is free, what Feed and Reserve cost, a sample stance, and how to subscribe."""
 
 import json
+import re
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import NamedTuple
@@ -31,12 +32,14 @@ class SampleStance(NamedTuple):
 def sample_stance() -> SampleStance:
     """The packaged sample."""
     given = json.loads((files("barograph.stances") / "sample.json").read_text("utf-8"))
-    return SampleStance(json.dumps(given, indent=2), StanceVersion.model_validate(given))
+    # A settled rate and its time in one line: there are 93.
+    text = re.sub(r"\[\s+(\"[^\"]+\"),\s+([^\s\]]+)\s+\]", r"[\1, \2]", json.dumps(given, indent=2))
+    return SampleStance(text, StanceVersion.model_validate(given))
 
 
 LEVELS = {
     "fundingRatePct8h": ("BTC funding per 8 h, as settled", "{:+.4f} %"),
-    "score": ("Score: percentile among the last 90 settlements", "{:.1f} of 100"),
+    "score": ("Score: percentile among the rates of 30 days", "{:.1f} of 100"),
     "score24hAgo": ("Score 24 hours earlier", "{:.1f} of 100"),
     "delta24h": ("Change in score", "{:+.1f}"),
 }

@@ -171,7 +171,11 @@ class StanceEvidence(WireModel):
     observed_at: Moment
     inputs: Annotated[
         dict[str, Any],
-        Field(description="The retained input; its form depends on kind and method."),
+        Field(
+            description="The retained input; its form depends on kind and method. "
+            "`funding-regime/2` has every rate that the scores compare, with its time of "
+            "settlement, `rates-desk/2` every yield behind the usual moves."
+        ),
     ]
 
 
@@ -186,7 +190,8 @@ class StanceLeg(WireModel):
             "Funding: fundingRatePct8h, score, score24hAgo, delta24h. ETF: netFlowUsd, flow5dUsd, "
             "flow5dPctAum, holdingsBtc, streakDays, regime, knownDays (days with figures, at most "
             "60). Rates: us3m, us2y, us10y, slope10y3m, "
-            "us10yChange20d, slopeChange20d, sofr, effr, effrPlaceInRange, inverted."
+            "us10yChange20d, slopeChange20d, us10yMoves20d and slopeMoves20d (the same changes in "
+            "usual moves), sofr, effr, effrPlaceInRange, inverted."
         ),
     ]
     decision: StanceDecision

@@ -1,30 +1,82 @@
-"""The rule of `funding-regime-stance`, from settled funding of the BTC perpetual (pure).
+"""The rule of `funding-regime-stance`, from what the primary venue settled for BTC (pure).
 
-A leg is one funding interval. The score is the percentile of the settled rate among the last 90
-settlements; it is absent, not zero, while there are fewer. Settlements with an unknown rate are
-left out, and so are the levels that need them.
+A leg is one funding interval. Rates are per eight hours and rounded as they are published. The
+score is the percentile of the newest rate among those settled in the 30 days up to it. Settlements
+with an unknown rate are left out, and a level that can't be known is absent, not zero.
 """
 
 from collections.abc import Sequence
+from itertools import groupby
+from typing import NamedTuple
 
 from barograph.history.records import Decision, Leg, LegEvidence, Proposal
 from barograph.kit.json import Json
 from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
 from barograph.markets.evidence import percentile_rank
+from barograph.markets.records import ContractName
 from barograph.markets.regime import EDGES_PCT, eight_hour_rate
-from barograph.markets.settlements import SettledFunding
+from barograph.markets.settlements import REVISION_DELAY, SettlementReport, interval_hours
 from barograph.stances.rules import BY, condition
 
 KIND = "funding-regime-stance"
-METHOD = "funding-regime/1"
-WINDOW = 90
-"""Settlements that the score compares: thirty days with three per day."""
+METHOD = "funding-regime/2"
+WINDOW_DAYS = 30
+"""The score compares the settlements of this time, however many there are."""
 
-PER_DAY = 3
+EVIDENCE = (WINDOW_DAYS + 1) * DAY
+"""How far back rates count: the score of 24 hours ago needs one more day."""
+
+NEEDED_PCT = 95
+"""How much of the window the known rates must cover. The unknown ones could then move the score by
+at most five points."""
+
+CROWD_HOURS = 16
+"""How long a side must have paid heavily to count as crowded: two intervals of eight hours."""
+
+PLACES = 4
+"""Decimals of published rates. The rule sees the same, so a smaller correction changes nothing."""
+
 RATE_PATH = "levels.fundingRatePct8h"
 SHORT_CROWDED_PCT, SHORT_PCT, _, LONG_CROWDED_PCT = EDGES_PCT
 
 Levels = dict[str, Json]
+
+
+class Settlement(NamedTuple):
+    """A settlement of the BTC perpetual whose rate is known."""
+
+    at: int
+    hours: float
+    """The length of its interval."""
+
+    rate: float
+    """In percent per eight hours, as published."""
+
+    read_at: int
+
+
+def published_rate(rate_pct: float, hours: float) -> float:
+    """A rate per eight hours, rounded; never a negative zero."""
+    return round(eight_hour_rate(rate_pct, hours), PLACES) + 0.0
+
+
+def known_settlements(revisions: Sequence[SettlementReport], now: int) -> list[Settlement]:
+    """The settlements whose rates are known, oldest first, from all revisions of their reports.
+
+    A rate whose published digits have changed is unknown until they stay the same for a while.
+    """
+    reports = {at: list(group) for at, group in groupby(revisions, lambda each: each.at)}
+    hours = interval_hours(list(reports))
+    found = []
+    for at, given in reports.items():
+        until = [*(following.read_at for following in given[1:]), now]
+        recent = [
+            each for each, end in zip(given, until, strict=True) if end > now - REVISION_DELAY
+        ]
+        rates = {published_rate(each.funding_rate_pct, hours[at]) for each in recent}
+        if len(rates) == 1:
+            found.append(Settlement(at, hours[at], rates.pop(), given[-1].read_at))
+    return found
 
 
 def method_of(venue: str) -> str:
@@ -33,23 +85,20 @@ def method_of(venue: str) -> str:
 
 
 def propose(
-    settlements: Sequence[SettledFunding], source: str, now: int, grace: int, venue: str
+    settlements: Sequence[Settlement], name: ContractName, source: str, now: int, grace: int
 ) -> Proposal | None:
     """Propose a stance on the newest settlement; None unless its interval is running.
 
-    `settlements` are those of the BTC perpetual, oldest first.
+    `settlements` are oldest first.
     """
     if not settlements:
         return None
     newest = settlements[-1]
-    end = newest.at + round(newest.funding_interval_hours * HOUR)
+    end = newest.at + round(newest.hours * HOUR)
     if not newest.at <= now < end:
         return None
-    rates = [
-        eight_hour_rate(settlement.funding_rate_pct, settlement.funding_interval_hours)
-        for settlement in settlements
-    ]
-    score = _scores(settlements, rates)
+    used = [each for each in settlements if each.at > newest.at - EVIDENCE]
+    score = _scores(used)
     start = iso_timestamp(newest.at)
     return Proposal(
         kind=KIND,
@@ -58,23 +107,29 @@ def propose(
         expires_at=end + grace,
         leg=Leg(
             period={"start": start, "end": iso_timestamp(end)},
-            levels={"fundingRatePct8h": rates[-1], **score},
-            decision=_decide(settlements, rates, score),
+            levels={"fundingRatePct8h": newest.rate, **score},
+            decision=_decide(used, score),
             conditions=list(_CONDITIONS),
-            method=method_of(venue),
-            evidence=_evidence(settlements, source, rates, score),
+            method=method_of(name.venue),
+            evidence=LegEvidence(
+                source=source,
+                observed_at=iso_timestamp(max(each.read_at for each in used)),
+                inputs={
+                    "contract": name.contract,
+                    "settled_at": start,
+                    "rates_pct_8h": [[iso_timestamp(each.at), each.rate] for each in used],
+                    "covered_pct": _covered_pct(_window(used, newest.at)),
+                    "levels": score,
+                },
+            ),
         ),
     )
 
 
-def _scores(settlements: Sequence[SettledFunding], rates: Sequence[float]) -> Levels:
+def _scores(used: Sequence[Settlement]) -> Levels:
     """The score, the score 24 hours ago and their difference; each absent when unknown."""
-    now = _score(rates)
-    before_at = settlements[-1].at - DAY
-    until = next(
-        (i for i, settlement in enumerate(settlements) if settlement.at == before_at), None
-    )
-    before = None if until is None else _score(rates[: until + 1])
+    at = used[-1].at
+    now, before = _score(used, at), _score(used, at - DAY)
     levels: Levels = {}
     if now is not None:
         levels["score"] = now
@@ -85,59 +140,51 @@ def _scores(settlements: Sequence[SettledFunding], rates: Sequence[float]) -> Le
     return levels
 
 
-def _score(rates: Sequence[float]) -> float | None:
-    if len(rates) < WINDOW:
+def _score(used: Sequence[Settlement], at: int) -> float | None:
+    """The percentile of the rate settled at an instant; None if it or too many are unknown."""
+    window = _window(used, at)
+    if not window or window[-1].at != at or _covered_pct(window) < NEEDED_PCT:
         return None
-    return round(percentile_rank(rates[-1], sorted(rates[-WINDOW:])), 2)
+    return round(percentile_rank(window[-1].rate, sorted(each.rate for each in window)), 2)
 
 
-def _evidence(
-    settlements: Sequence[SettledFunding], source: str, rates: Sequence[float], score: Levels
-) -> LegEvidence:
-    newest, before = settlements[-1], _settled_before(settlements)
-    compared = settlements[-WINDOW:]
-    backfilled = sum(each.is_backfilled for each in compared)
-    if backfilled:
-        source += f"; {backfilled} of {len(compared)} rates from the exchange's own history"
-    return LegEvidence(
-        source=source,
-        observed_at=iso_timestamp(newest.read_at),
-        inputs={
-            "contract": newest.contract,
-            "settled_at": iso_timestamp(newest.at),
-            "settled_before_at": None if before is None else iso_timestamp(before.at),
-            "rates_pct_8h": list(rates[-PER_DAY - 1 :]),
-            "settlements_compared": min(len(rates), WINDOW),
-            "levels": score,
-        },
-    )
+def _window(used: Sequence[Settlement], end: int) -> list[Settlement]:
+    return [each for each in used if end - WINDOW_DAYS * DAY < each.at <= end]
 
 
-def _settled_before(settlements: Sequence[SettledFunding]) -> SettledFunding | None:
-    """The settlement just before the newest; None when its rate is unknown."""
-    newest, earlier = settlements[-1], settlements[-2:-1]
-    start = newest.at - round(newest.funding_interval_hours * HOUR)
-    return earlier[0] if earlier and earlier[0].at >= start else None
+def _covered_pct(window: Sequence[Settlement]) -> float:
+    """How much of the window the intervals of these settlements are."""
+    return min(100.0, round(100 * sum(each.hours for each in window) / (WINDOW_DAYS * 24), 2))
 
 
-def _decide(
-    settlements: Sequence[SettledFunding], rates: Sequence[float], score: Levels
-) -> Decision:
-    label, why = _label(rates[-1], None if _settled_before(settlements) is None else rates[-2])
+def _decide(used: Sequence[Settlement], score: Levels) -> Decision:
+    rate, window = used[-1].rate, _window(used, used[-1].at)
+    label, why = _label(rate, _crowd(used))
     confidence = "low" if "score" not in score else "medium" if "delta24h" not in score else "high"
-    rationale = f"Settled BTC funding is {rates[-1]:+.4f} % per 8 hours: {why}."
+    rationale = (
+        f"BTC funding settled at {rate:+.{PLACES}f} % per 8 hours: {why}. The exchange reported "
+        f"{len(window)} rates of the last {WINDOW_DAYS} days, which cover "
+        f"{_covered_pct(window):g} % of them."
+    )
     return Decision(label, confidence, rationale, BY)
 
 
-def _label(rate: float, before: float | None) -> tuple[str, str]:
-    """The label and the reason; a crowded side must have paid heavily twice in a row."""
-    if before is not None and min(before, rate) >= LONG_CROWDED_PCT:
-        return "cautious", "longs paid heavily at the last two settlements"
-    if before is not None and max(before, rate) <= SHORT_CROWDED_PCT:
-        return "stand-aside", "shorts paid heavily at the last two settlements"
+def _crowd(used: Sequence[Settlement]) -> list[float]:
+    """The rates of the last 16 hours; none unless all of them are known."""
+    recent = [each for each in used if each.at > used[-1].at - CROWD_HOURS * HOUR]
+    is_whole = sum(each.hours for each in recent) >= CROWD_HOURS
+    return [each.rate for each in recent] if is_whole else []
+
+
+def _label(rate: float, crowd: Sequence[float]) -> tuple[str, str]:
+    """The label and the reason; a crowded side must have paid heavily for 16 hours."""
+    if crowd and min(crowd) >= LONG_CROWDED_PCT:
+        return "cautious", f"longs paid heavily at every settlement of {CROWD_HOURS} hours"
+    if crowd and max(crowd) <= SHORT_CROWDED_PCT:
+        return "stand-aside", f"shorts paid heavily at every settlement of {CROWD_HOURS} hours"
     if rate <= SHORT_PCT:
-        return "constructive", "shorts pay longs"
-    return "neutral", "no crowd has paid twice in a row"
+        return "constructive", "shorts paid longs"
+    return "neutral", f"no side is known to have paid heavily throughout {CROWD_HOURS} hours"
 
 
 _CONDITIONS = (

@@ -30,24 +30,22 @@ from barograph.kit.clock import Clock
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.json import Json, canonical
 from barograph.kit.lease import Lease
-from barograph.kit.timestamps import DAY, HOUR
-from barograph.macro.evidence import day_of
+from barograph.kit.timestamps import DAY, HOUR, SECOND
+from barograph.macro.evidence import YIELD_DAYS, day_of
 from barograph.macro.records import RecordedFigure
 from barograph.macro.series import EtfSeries
 from barograph.macro.store import etf_series, latest_figures
-from barograph.markets.records import ContractName
-from barograph.markets.settlements import SettledFunding, bitcoin_contract, known_settlements
-from barograph.markets.store import settled_rates
-from barograph.markets.view import PERPETUALS
+from barograph.markets.failover import VENUE_IN_USE
+from barograph.markets.records import ContractName, Perpetuals
+from barograph.markets.settlements import SettlementReport, bitcoin_contract
+from barograph.markets.store import newest_reading, settlement_revisions
+from barograph.markets.view import is_fresh
 from barograph.settings import Settings
 from barograph.stances import etf, funding, rates
 from barograph.stances.announce import Define, announce_reveals
 from barograph.stances.reader import STANCES, recorded_stance
 
 log = logging.getLogger(__name__)
-
-SETTLED_FOR = 32 * DAY
-"""How far back settlements are read."""
 
 DAYS = 60
 NO_SOURCE = NotIssuedYet("no source is configured")
@@ -56,26 +54,30 @@ NO_SOURCE = NotIssuedYet("no source is configured")
 class StanceInputs(NamedTuple):
     """The evidence of all three kinds."""
 
-    settlements: list[SettledFunding]
-    """Those of the BTC perpetual with a known rate, oldest first."""
+    bitcoin: ContractName
+    """The BTC perpetual of the primary venue."""
 
-    source: str
-    venue: str
+    reading: Perpetuals | None
+    """The primary venue's newest reading; None while another venue is in use."""
+
+    settlements: list[SettlementReport]
+    """Every revision of what the primary venue settled for `bitcoin`, oldest first."""
+
     rates: dict[str, list[RecordedFigure]]
     etf: EtfSeries
 
 
 async def read_inputs(tx: Transaction, settings: Settings, now: int) -> StanceInputs:
     """Read the newest evidence."""
-    reading = await latest_snapshot(tx, PERPETUALS)
-    venue = settings.venue_names[0] if reading is None else reading.venue
-    contract = bitcoin_contract(reading, venue)
-    reports = await settled_rates(tx, ContractName(venue, contract), now - SETTLED_FOR, now)
+    venue = settings.venue_names[0]
+    reading, in_use = await newest_reading(tx, venue), await latest_snapshot(tx, VENUE_IN_USE)
+    name = ContractName(venue, bitcoin_contract(reading, venue))
+    since = now - funding.EVIDENCE - DAY
     return StanceInputs(
-        settlements=known_settlements(reports, now),
-        source="" if reading is None else reading.source,
-        venue=venue,
-        rates={name: await latest_figures(tx, name, DAYS) for name in rates.USED},
+        bitcoin=name,
+        reading=reading if in_use is None or in_use.venue == venue else None,
+        settlements=await settlement_revisions(tx, name, since, now + 1),
+        rates={name: await latest_figures(tx, name, YIELD_DAYS) for name in rates.USED},
         etf=await etf_series(settings, lambda name: latest_figures(tx, name, DAYS)),
     )
 
@@ -210,13 +212,19 @@ class StanceIssuer:
     ) -> Proposal | NotIssuedYet | str:
         today, grace = day_of(now), int(self._settings.stance_grace_hours * HOUR)
         if kind == funding.KIND:
-            source, venue = inputs.source, inputs.venue
-            proposed = funding.propose(inputs.settlements, source, now, grace, venue)
-            return proposed or "no settlement of the current interval is known"
+            return self._apply_funding_rule(inputs, now, grace)
         if kind == rates.KIND:
             return rates.propose(inputs.rates, now, today, grace, was_inverted=regime is True)
         previous = regime if isinstance(regime, str) else None
         return etf.propose(inputs.etf, now=now, today=today, grace=grace, previous=previous)
+
+    def _apply_funding_rule(self, inputs: StanceInputs, now: int, grace: int) -> Proposal | str:
+        reading, limit = inputs.reading, int(self._settings.feed_max_age_seconds * SECOND)
+        if reading is None or not is_fresh(reading.as_of, limit, now):
+            return f"the primary venue, {inputs.bitcoin.venue}, is away"
+        settlements = funding.known_settlements(inputs.settlements, now)
+        proposed = funding.propose(settlements, inputs.bitcoin, reading.source, now, grace)
+        return proposed or "no settlement of the current interval is known"
 
     async def _record(self, proposed: Proposal, lease: Lease) -> CurrentStance | None:
         """Record a proposal; return the newest stance after that."""

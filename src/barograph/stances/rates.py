@@ -1,7 +1,8 @@
 """The rule of `rates-desk`, from US Treasury yields and overnight rates (pure).
 
 A leg is one data day. The rule compares the ten-year yield and the slope from three months to ten
-years with twenty observations before. Inversion begins at -5 basis points and ends at +5.
+years with twenty observations before, in units of the usual move over as many. Inversion begins at
+-5 basis points and ends at +5.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,16 @@ from datetime import date
 from barograph.history.records import Decision, Leg, LegEvidence, Proposal
 from barograph.kit.json import Json
 from barograph.kit.timestamps import iso_timestamp
-from barograph.macro.evidence import DEAD_ZONE, LOOK_BACK, curve_move, is_recent
+from barograph.macro.evidence import (
+    DEAD_ZONE,
+    LARGE_MOVE,
+    LOOK_BACK,
+    USUAL_DAYS,
+    CurveChange,
+    curve_change,
+    curve_move,
+    is_recent,
+)
 from barograph.macro.records import (
     EFFR,
     EFFR_HIGH,
@@ -22,11 +32,11 @@ from barograph.macro.records import (
     RecordedFigure,
     source_with_notice,
 )
-from barograph.macro.series import change_over, slope10y3m
+from barograph.macro.series import slope10y3m
 from barograph.stances.rules import BY, condition, day_period, expires_after
 
 KIND = "rates-desk"
-METHOD = "rates-desk/1"
+METHOD = "rates-desk/2"
 
 Series = Mapping[str, Sequence[RecordedFigure]]
 """The newest revisions by series name, oldest day first."""
@@ -46,9 +56,11 @@ def propose(
     expires_at = expires_after(day, grace)
     if now >= expires_at or not is_recent(day, today):
         return f"the newest yields are from {day}"
-    if len(known[US10Y]) <= LOOK_BACK:
-        return f"fewer than {LOOK_BACK} earlier days are known"
-    levels, evidence = _levels(known), _evidence(known)
+    slopes = slope10y3m(known[US10Y], known[US3M])
+    change10y, change_slope = curve_change(known[US10Y]), curve_change(slopes)
+    if change10y is None or change_slope is None:
+        return f"fewer than {USUAL_DAYS} earlier days are known"
+    levels, evidence = _levels(known, slopes[-1].value, change10y, change_slope), _evidence(known)
     used = [figure for figures in evidence.values() for figure in figures]
     inverted = is_inverted(_number(levels["slope10y3m"]), was_inverted=was_inverted)
     period = day_period(day)
@@ -60,7 +72,7 @@ def propose(
         leg=Leg(
             period=period,
             levels={**levels, "inverted": inverted},
-            decision=_decide(levels, inverted=inverted),
+            decision=_decide(levels, curve_move(change10y, change_slope), inverted=inverted),
             conditions=list(_CONDITIONS),
             method=METHOD,
             evidence=LegEvidence(
@@ -104,14 +116,15 @@ def _about(observations: Sequence[RecordedFigure], day: str) -> list[RecordedFig
     return [each for each in until if is_recent(each.day, latest)]
 
 
-def _levels(known: Series) -> dict[str, Json]:
+def _levels(
+    known: Series, slope: float, change10y: CurveChange, change_slope: CurveChange
+) -> dict[str, Json]:
     levels: dict[str, Json] = {
         name: known[name][-1].value for name in (*NEEDED, SOFR, EFFR) if known[name]
     }
-    slopes = slope10y3m(known[US10Y], known[US3M])
-    levels["slope10y3m"] = slopes[-1].value
-    levels["us10yChange20d"] = change_over(known[US10Y], LOOK_BACK)
-    levels["slopeChange20d"] = change_over(slopes, LOOK_BACK)
+    levels["slope10y3m"] = slope
+    levels["us10yChange20d"], levels["us10yMoves20d"] = change10y
+    levels["slopeChange20d"], levels["slopeMoves20d"] = change_slope
     if known[EFFR_LOW] and known[EFFR_HIGH]:
         low, high = known[EFFR_LOW][-1].value, known[EFFR_HIGH][-1].value
         if high > low:
@@ -119,12 +132,12 @@ def _levels(known: Series) -> dict[str, Json]:
     return levels
 
 
-def _decide(levels: Mapping[str, Json], *, inverted: bool) -> Decision:
-    change10y = _number(levels["us10yChange20d"])
-    move = curve_move(change10y, _number(levels["slopeChange20d"]))
+def _decide(levels: Mapping[str, Json], move: str, *, inverted: bool) -> Decision:
     shown = (
-        f"The 10-year yield is {_number(levels['us10y']):.2f} %, {change10y:+.2f} points in 20 "
-        f"days ({move}); the curve from 3 months is {_number(levels['slope10y3m']):+.2f} points"
+        f"The 10-year yield is {_number(levels['us10y']):.2f} %, "
+        f"{_number(levels['us10yChange20d']):+.2f} points in {LOOK_BACK} days, "
+        f"{abs(_number(levels['us10yMoves20d'])):.2f} times its usual move ({move}); the curve "
+        f"from 3 months is {_number(levels['slope10y3m']):+.2f} points"
     )
     confidence = "high" if "effrPlaceInRange" in levels else "medium"
     if inverted:
@@ -137,11 +150,9 @@ def _decide(levels: Mapping[str, Json], *, inverted: bool) -> Decision:
 
 
 def _evidence(known: Series) -> dict[str, list[RecordedFigure]]:
-    """The newest figures, and the yields that they are compared with."""
-    return {
-        name: [known[name][-1 - LOOK_BACK], known[name][-1]] if name in NEEDED else [*known[name]]
-        for name in USED
-    }
+    """The newest figures, and those that changes and usual moves are made of."""
+    days = {US3M: USUAL_DAYS + 1, US10Y: USUAL_DAYS + 1}
+    return {name: [*known[name][-days.get(name, 1) :]] for name in USED}
 
 
 def _inputs(evidence: Series, *, was_inverted: bool) -> dict[str, Json]:
@@ -163,6 +174,13 @@ _CONDITIONS = (
     condition(
         "the curve from 3 months to 10 years is inverted", "levels.slope10y3m", "<=", -DEAD_ZONE
     ),
-    condition("the 10-year yield rose over 20 days", "levels.us10yChange20d", ">=", DEAD_ZONE),
-    condition("the 10-year yield fell over 20 days", "levels.us10yChange20d", "<=", -DEAD_ZONE),
+    *(
+        condition(
+            f"the 10-year yield {moved} by its usual {LOOK_BACK}-day move or more",
+            "levels.us10yMoves20d",
+            compare,
+            value,
+        )
+        for moved, compare, value in (("rose", ">=", LARGE_MOVE), ("fell", "<=", -LARGE_MOVE))
+    ),
 )

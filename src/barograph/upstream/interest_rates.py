@@ -31,8 +31,8 @@ _COLUMNS = {"3 Mo": US3M, "2 Yr": US2Y, "10 Yr": US10Y}
 _ABSENT = ("", "N/A")
 _DAY = re.compile(r"([0-9]{2})/([0-9]{2})/([0-9]{4})")
 
-_YOUNG_UNTIL_MONTH = 2
-"""Until then the year alone is too short for a change over 20 business days."""
+_YOUNG_UNTIL_MONTH = 4
+"""Until then the year alone may be too short for the usual move, which needs 61 days."""
 
 _EMPTY_UNTIL_DAY = 10
 """Until this day of January the file may be empty, and the last rows of the previous year may still

@@ -24,7 +24,14 @@ from barograph.limits.rate_limits import (
     Usage,
     rate_limit_fields,
 )
-from barograph.macro.evidence import DEAD_ZONE, ENTER_PCT, LEAVE_PCT, LOOK_BACK, STREAK_DAYS
+from barograph.macro.evidence import (
+    DEAD_ZONE,
+    ENTER_PCT,
+    LEAVE_PCT,
+    LOOK_BACK,
+    STREAK_DAYS,
+    USUAL_DAYS,
+)
 from barograph.markets.documents import DERIVATIVES_PATH
 from barograph.markets.regime import EDGES_PCT, LABELS
 from barograph.signals.documents import SIGNALS_PATH
@@ -306,14 +313,18 @@ RELEASES = (
 
 
 STANCE_RULES = {
-    funding.KIND: f"Cautious if the last two settled rates are both at or above "
-    f"{percent(funding.LONG_CROWDED_PCT)} per 8 h, stand-aside if both are at or below "
+    funding.KIND: f"By the BTC funding that the primary venue settled, never another venue's. "
+    f"Cautious if every rate of the last {funding.CROWD_HOURS} hours is at or above "
+    f"{percent(funding.LONG_CROWDED_PCT)} per 8 h, stand-aside if every one is at or below "
     f"{percent(funding.SHORT_CROWDED_PCT)}. Otherwise constructive if the newest is at or below "
-    f"{percent(funding.SHORT_PCT)}, else neutral.",
+    f"{percent(funding.SHORT_PCT)}, else neutral. While the primary venue is away, no version is "
+    "issued, and the last one expires.",
     rates.KIND: f"Cautious if the curve counts as inverted: the 10-year yield is {DEAD_ZONE} "
     f"points or more below the 3-month yield, and has not been {DEAD_ZONE} above it since. "
     f"Otherwise by the change of the 10-year yield over {LOOK_BACK} data days: cautious if it rose "
-    f"by {DEAD_ZONE} points or more, constructive if it fell by as much, else neutral.",
+    f"by its usual move or more, constructive if it fell by as much, else neutral. The usual move "
+    f"is one standard deviation over {LOOK_BACK} days, from the mean size of the last {USUAL_DAYS} "
+    "daily changes.",
     etf.KIND: f"Constructive if the net inflow of five data days reaches {ENTER_PCT} % of assets "
     f"and {STREAK_DAYS} of the days have inflows; it stays so while the five days are at or above "
     f"{LEAVE_PCT} %. Cautious for outflows in the same way, else neutral.",
