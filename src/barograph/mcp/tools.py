@@ -179,9 +179,8 @@ TOOLS = (
     Tool(
         CROSS,
         "Cross-venue",
-        "A coin at each venue: price, settled funding over the same windows, live rate (an "
-        "estimate), one-sided open interest, totals (null if a venue is missing). Without coin: "
-        "the venues. "
+        "A coin at each venue: price, funding settled over the same windows, live estimate, "
+        "one-sided open interest; totals or null. Without coin: the venues. "
         f"{_SECONDS_OLD}",
         {**_SOURCED, "venues": _entries(venue=_TEXT, state=_TEXT)},
         {"coin": _TEXT},

@@ -100,7 +100,7 @@ def _line(row: CrossRow, folder: str) -> str:
 def result_cells(coin: CrossCoin) -> str:
     """The cells of the weighted live rate and of the widest spread."""
     tint = "" if coin.funding_8h_pct is None else f' class="{funding_tint(coin.funding_8h_pct)}"'
-    venues = "" if coin.spread is None else f' <span class="quiet">{spread_venues(coin)}</span>'
+    venues = f' <span class="quiet">{named}</span>' if (named := spread_venues(coin)) else ""
     return (
         f'<td data-head="Live, weighted"{tint}>{escape(funding_text(coin))}</td>'
         f'<td data-head="Widest settled spread">{spread_text(coin)}{venues}</td>'
