@@ -14,10 +14,9 @@ import math
 import sys
 import urllib.request
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -210,7 +209,7 @@ class Comparison:
         if not is_equal:
             self.differences.append(f"{self.door} {what}: {published!r}, expected {expected!r}")
 
-    def holds(self, what: str, is_true: bool) -> None:  # noqa: FBT001 -- the value to check
+    def holds(self, what: str, is_true: bool) -> None:
         """Note whether a statement is true."""
         self.compared[self.door] += 1
         if not is_true:
@@ -326,9 +325,7 @@ class Checker:
             equal("openInterestChange24hPct", _change(quote.usd, before.usd), 4)
             equal("openInterestCoinsChange24hPct", _change(quote.coins, before.coins), 4)
 
-    def _interest(
-        self, venue: str, entry: Row, quote: Quote
-    ) -> tuple[float | None, float | None]:
+    def _interest(self, venue: str, entry: Row, quote: Quote) -> tuple[float | None, float | None]:
         if venue != "binance" or entry["open_interest_as_of"] is None:
             return quote.coins, quote.usd
         at = stamp(entry["open_interest_as_of"])
@@ -413,11 +410,12 @@ class Checker:
     def _series(self) -> None:
         """The hours of the majors that were replayed, whose readings are of the full hour."""
         compare, venue = self.comparison, "bybit"
-        for measure, value in (
-            ("price", lambda quote: quote.price),
-            ("funding", lambda quote: quote.rate_8h),
-            ("open-interest", lambda quote: quote.usd),
-        ):
+        measures: dict[str, Callable[[Quote], float | None]] = {
+            "price": lambda quote: quote.price,
+            "funding": lambda quote: quote.rate_8h,
+            "open-interest": lambda quote: quote.usd,
+        }
+        for measure, value in measures.items():
             compare.door = f"/api/v1/series/{measure}"
             for symbol in MAJORS:
                 path = f"{compare.door}?symbol={symbol}&venue={venue}&interval=hour"

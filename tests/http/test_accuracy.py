@@ -24,8 +24,8 @@ from barograph.kit.json import canonical, digest
 from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
 from barograph.macro.records import US10Y, Figure
 from barograph.macro.store import record_figures
-from barograph.markets.evidence import FundingSettlement
-from barograph.markets.store import ReadingRow, record_rows
+from barograph.markets.settlements import SettledRate
+from barograph.markets.store import ReadingRow, record_rows, record_settlement_reports
 from barograph.stances.announce import announce_reveals
 from barograph.stances.issue import StanceIssuer
 from barograph.stances.log_entries import LogEntries
@@ -114,11 +114,10 @@ async def _record_series(tx: Transaction) -> None:
         for at in hours
     ]
     settled = [
-        FundingSettlement("BTCUSDT", at, at // HOUR % 5 / 100, 8, at)
-        for at in hours
-        if at % (8 * HOUR) == 0
+        SettledRate("BTCUSDT", at, at // HOUR % 5 / 100) for at in hours if at % (8 * HOUR) == 0
     ]
-    await record_rows(tx, "bybit", readings=prices, settlements=settled)
+    await record_rows(tx, "bybit", readings=prices)
+    await record_settlement_reports(tx, "bybit", settled, END)
     days = [iso_timestamp(at)[:10] for at in range(FIRST_HOUR, END, DAY)]
     yields = [Figure(US10Y, day, 4 + int(day[-2:]) / 100, "a curve") for day in days]
     await record_figures(tx, yields, START)

@@ -7,15 +7,16 @@ from typing import Any
 import pytest
 
 from barograph.board.feeds import Publication
+from barograph.kit.text import NBSP
 from barograph.markets.disputes import DISPUTES, Dispute, Disputes
-from barograph.markets.records import ExchangeHealth, Perpetuals
-from barograph.markets.view import EXCHANGE_HEALTH, PERPETUALS
+from barograph.markets.records import ExchangeHealth
+from barograph.markets.view import EXCHANGE_HEALTH
 from barograph.site.cross import SORTS, CrossQuery
 from support.clock import START
 from support.markets import BTC, ETH, PEPE, SOL, changed
 from support.node import run_script
 from support.pages import BROWSER, Checked, SiteService
-from support.two_venues import BYBIT_IN_USE, bybit, hyperliquid, own
+from support.two_venues import BYBIT_IN_USE, bybit, hyperliquid, own, settled
 
 MARKET = (BTC, changed(PEPE, coin="PEPE", multiplier=1000), ETH, SOL)
 FRESH_MS = 30_000
@@ -27,6 +28,7 @@ def two(tmp_path: Path) -> Iterator[SiteService]:
     """Bybit in use, and Hyperliquid on standby."""
     site = SiteService(tmp_path, venues="bybit,hyperliquid")
     site.service.put(bybit(*MARKET), hyperliquid(), BYBIT_IN_USE)
+    site.service.put(settled("bybit", BTCUSDT=0.01), settled("hyperliquid", BTC=(0.08, 0.24)))
     yield site
     site.close()
 
@@ -115,17 +117,23 @@ def test_a_missing_venue_is_named_instead_of_a_total(two: SiteService) -> None:
     assert "$6.00B" not in page
 
 
-def test_the_same_rate_is_said_of_the_venues_that_we_compared(tmp_path: Path) -> None:
-    site = SiteService(tmp_path, venues="bybit,hyperliquid,binance")
-    for venue in ("hyperliquid", "binance"):
-        same = Perpetuals(START, "other source", (BTC,), venue=venue)
-        site.service.put(Publication.of(PERPETUALS.of(venue), same))
-    site.service.put(bybit(*MARKET))
-    assert "all its venues have the same rate" in site.look("/cross/BTC").text
-    site.service.put(hyperliquid(BTC, as_of=START - FRESH_MS))
-    site.clock.now += 5_000
-    assert "the same rate at Binance, Bybit" in site.look("/cross/BTC").text
-    site.close()
+def test_venues_that_settled_the_same_have_no_spread(two: SiteService) -> None:
+    two.service.put(settled("hyperliquid", BTC=0.01))
+
+    assert "all venues that count settled the same over 8 h" in two.look("/cross/BTC").text
+    assert listed(two)[0][4] == "none"
+
+
+def test_a_coin_has_what_each_venue_settled_and_per_year(two: SiteService) -> None:
+    page, yearly = two.look("/cross/BTC"), f"+87.6{NBSP}% a year"
+
+    assert "% as settled over 8 h, Hyperliquid over Bybit" in page.text
+    assert "up to 2026-11-06 16:00 UTC, in percent of the position" in page.text
+    assert page.tables[1] == [
+        ["Venue", "8h", "24h", "7d", "30d"],
+        ["BybitBTCUSDT", f"+0.0100 %+10.9{NBSP}% a year", "—", "—", "—"],
+        ["HyperliquidBTC", f"+0.0800 %{yearly}", f"+0.2400 %{yearly}", "—", "—"],
+    ]
 
 
 def test_a_dispute_and_a_failure_are_shown_plainly(two: SiteService) -> None:

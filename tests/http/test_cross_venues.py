@@ -21,7 +21,7 @@ from barograph.terms.sources import TERMS, Unconfirmed
 from support.clock import START
 from support.markets import BTC, ETH, PEPE, SOL, SOURCE, changed
 from support.service import Service, fresh_service
-from support.two_venues import BYBIT_IN_USE, hyperliquid, own
+from support.two_venues import BYBIT_IN_USE, hyperliquid, own, settled
 
 CROSS, VENUES = "/api/v1/cross", "/api/v1/venues"
 AS_OF = iso_timestamp(START)
@@ -33,6 +33,7 @@ BYBIT_MARKET = (
 )
 
 
+WINDOWS = ("8h", "24h", "7d", "30d")
 OTHER_MARKET = (
     own(BYBIT_MARKET[0], open_interest_usd=1e9, open_interest_coins=15_000.0),
     own(BYBIT_MARKET[1], open_interest_usd=1e7, open_interest_coins=8e8),
@@ -46,6 +47,7 @@ def two(tmp_path: Path) -> Iterator[Service]:
     with fresh_service(tmp_path, venues="bybit,hyperliquid") as service:
         service.publish(Perpetuals(START, SOURCE, BYBIT_MARKET))
         service.put(hyperliquid(*OTHER_MARKET), BYBIT_IN_USE)
+        service.put(settled("bybit", BTCUSDT=0.01), settled("hyperliquid", BTC=(0.08, 0.24, 0.7)))
         yield service
 
 
@@ -71,9 +73,14 @@ def test_a_coin_has_every_venue_with_its_own_numbers_and_the_totals(two: Service
         "openInterestMissing": [],
         "weightedFundingRatePct8h": pytest.approx((5 * 0.01 + 0.08) / 6, abs=1e-8),
         "fundingMissing": [],
+        "settledTo": "2026-11-06T16:00:00.000Z",
         "fundingSpread": {"highest": "hyperliquid", "lowest": "bybit", "pct8h": 0.07},
         "liquidations24hAtLeastUsd": 0.0,
     }
+    assert [hyperliquid[f"settledPct{each}"] for each in WINDOWS] == [0.08, 0.24, 0.7, None]
+    yearly = [hyperliquid[f"settledYearlyPct{each}"] for each in WINDOWS]
+    assert yearly == [87.6, 87.6, 36.5, None]
+    assert (bybit["settledPct8h"], bybit["settledPct24h"]) == (0.01, None)
     assert (hyperliquid["fundingRatePct"], hyperliquid["fundingIntervalHours"]) == (0.01, 1.0)
     assert (hyperliquid["priceKind"], hyperliquid["quote"]) == ("mark", "USD")
     assert hyperliquid["openInterestCounting"] == "both sides, which we halve"

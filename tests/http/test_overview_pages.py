@@ -15,7 +15,7 @@ from barograph.markets.view import DAY_AGO, PERPETUALS
 from support.clock import START
 from support.markets import BTC, ETH, MARKET, changed
 from support.pages import SiteService
-from support.two_venues import BYBIT_IN_USE, bybit, hyperliquid
+from support.two_venues import BYBIT_IN_USE, bybit, hyperliquid, settled
 
 MIDNIGHT = START // DAY * DAY
 CELL = re.compile(r'<a class="([\w-]+)" href="([^"]+)"><title>([^<]+)</title>')
@@ -28,6 +28,11 @@ def two(tmp_path: Path) -> Iterator[SiteService]:
     day_ago = DayAgo({"BTCUSDT": PastValues(START - DAY, 60_000.0, 1e9, None)})
     past = Publication.of(DAY_AGO, day_ago)
     site.service.put(bybit(*MARKET), past, hyperliquid(), BYBIT_IN_USE)
+    pepe = {"1000PEPEUSDT": 0.06}
+    site.service.put(
+        settled("bybit", BTCUSDT=0.01, ETHUSDT=-0.01, SOLUSDT=0.0, **pepe),
+        settled("hyperliquid", BTC=0.08, ETH=-0.1),
+    )
     yield site
     site.close()
 
@@ -106,17 +111,19 @@ def rates(site: SiteService, query: str = "") -> dict[str, list[str]]:
     return {row[0]: row[1:] for row in site.look(f"/funding{query}").tables[0][1:]}
 
 
-def test_each_venue_has_its_rate_with_its_own_interval(two: SiteService) -> None:
+def test_each_venue_has_what_it_settled_and_its_live_rate_with_its_own_interval(
+    two: SiteService,
+) -> None:
     by_coin, body = rates(two), two.ask("/funding").text
 
     assert by_coin["BTC"] == [
-        *("+0.0100 8h", "+0.0800 1h", "+0.0217 %"),
+        *("+0.0100 live +0.0100, 8h", "+0.0800 live +0.0800, 1h", "+0.0217 %"),
         "0.0700\N{NO-BREAK SPACE}% Hyperliquid over Bybit",
     ]
     assert by_coin["SOL"][1] == "—"
-    assert '<td data-head="Hyperliquid" class="tint-up-3">+0.0800 <small>1h</small></td>' in body
+    assert '<td data-head="Hyperliquid" class="tint-up-3">+0.0800 <small>live' in body
     # A rate that does not count has no tint and says so.
-    assert by_coin["ETH"][1] == "-0.1000 1h different asset"
+    assert by_coin["ETH"][1] == "-0.1000 live -0.1000, 1h different asset"
     assert 'class="tint-down-4">-0.1000' not in body
 
 
@@ -124,7 +131,9 @@ def test_a_venue_that_is_missing_is_named(two: SiteService) -> None:
     two.clock.now += 30_000
     two.service.put(bybit(*MARKET, as_of=two.clock.now))
 
-    assert rates(two)["BTC"] == ["+0.0100 8h", "stale", "unavailable: Hyperliquid is missing", "—"]
+    assert rates(two)["BTC"] == [
+        *("+0.0100 live +0.0100, 8h", "stale", "unavailable: Hyperliquid is missing", "—")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -138,7 +147,7 @@ def test_a_venue_that_is_missing_is_named(two: SiteService) -> None:
     ],
 )
 def test_funding_is_sorted_by_each_venue(two: SiteService, query: str, coins: list[str]) -> None:
-    pepe = changed(MARKET[3], coin="PEPE", multiplier=1000, funding_rate_pct=0.03)
+    pepe = changed(MARKET[3], coin="PEPE", multiplier=1000)
     two.service.put(bybit(*MARKET[:3], pepe))
 
     assert list(rates(two, query)) == coins

@@ -24,7 +24,6 @@ from barograph.limits.render_queue import RenderedReads, RenderQueue, RenderQueu
 from barograph.limits.stores import MemoryStore
 from barograph.macro.records import NYFED, NYFED_NOTICE, SOFR, US10Y, Figure
 from barograph.macro.store import record_figures
-from barograph.markets.evidence import FundingSettlement
 from barograph.markets.liquidations import LiquidationHour
 from barograph.markets.records import Liquidation
 from barograph.markets.regime import RegimeChange
@@ -78,10 +77,11 @@ def recorded(service: Service) -> Service:
                 Liquidation(NOW_HOUR - HOUR + 6, "BTCUSDT", "short", 1.0, 9.0),
             ],
             watched=[(NOW_HOUR - HOUR, NOW_HOUR - HOUR // 2)],
-            settlements=[FundingSettlement("BTCUSDT", NOW_HOUR - 8 * HOUR, 0.02, 8, START)],
         )
         rates = [SettledRate("BTCUSDT", NOW_HOUR - hours * HOUR, 0.01) for hours in (24, 16, 12)]
         await record_settlement_reports(tx, "bybit", rates, START)
+        pepe = [SettledRate("1000PEPEUSDT", NOW_HOUR - 4 * HOUR, 0.03)]
+        await record_settlement_reports(tx, "bybit", pepe, START)
         days = [iso_timestamp(TODAY - back * DAY)[:10] for back in (5, 4, 3)]
         await record_figures(tx, [Figure(US10Y, day, 4.0, "Treasury") for day in days], START - DAY)
         await record_figures(tx, [Figure(US10Y, days[1], 4.5, "Treasury")], START - HOUR)
@@ -194,7 +194,7 @@ def test_changes_begin_with_the_label_in_force(recorded: Service) -> None:
     assert named == [(None, "funding-breadth", "bybit"), (None, "us-rates", None)]
 
 
-def test_settled_funding_prefers_reports_and_states_intervals(recorded: Service) -> None:
+def test_settled_funding_is_what_the_exchange_reports_for_every_contract(recorded: Service) -> None:
     for limit in (1, 500):
         found = points(recorded, f"/api/v1/series/settled-funding?limit={limit}")
         told = [(each["origin"], each["interval_hours"], each["rate_8h"]) for each in found]
@@ -202,9 +202,9 @@ def test_settled_funding_prefers_reports_and_states_intervals(recorded: Service)
             ("settled", 8.0, 0.01),
             ("settled", 8.0, 0.01),
             ("settled", 4.0, 0.02),
-            ("measured", 8.0, 0.02),
         ]
-    assert recorded.ask("/api/v1/series/settled-funding?symbol=1000PEPE").status == 404
+    (pepe,) = points(recorded, "/api/v1/series/settled-funding?symbol=1000PEPE")
+    assert (pepe["value"], pepe["rate_8h"]) == (0.03, 0.03)
 
 
 def test_daily_figures_are_as_they_were_known_then(recorded: Service) -> None:

@@ -19,6 +19,8 @@ from barograph.markets.evidence import MarketEvidence, TrailingRecord
 from barograph.markets.failover import VENUE_IN_USE
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.records import Liquidation, LongAccounts, Perpetuals
+from barograph.markets.settlements import SettledRate
+from barograph.markets.store import record_settlement_reports
 from barograph.markets.venues import BYBIT, HYPERLIQUID
 from barograph.markets.view import LIQUIDATIONS, PERPETUALS, REGIME
 from barograph.settings import Settings
@@ -36,7 +38,6 @@ TWO_VENUES = Settings(venues="bybit,hyperliquid")
 TABLES = {
     "readings": "SELECT * FROM readings ORDER BY 2, 3, 4",
     "hours": "SELECT * FROM liquidation_hours ORDER BY 2",
-    "settlements": "SELECT * FROM settlements ORDER BY 2, 3",
     "signals": "SELECT * FROM signal_changes ORDER BY at, key",
     "briefs": "SELECT slug, version, inputs_digest FROM briefs UNION ALL "
     "SELECT slug, version, inputs_digest FROM brief_versions ORDER BY 1, 2",
@@ -87,9 +88,13 @@ class Office(Steps):
     def count(self, table: str) -> int:
         return int(self.fetch(f"SELECT count(*) FROM {table}")[0][0])
 
-    def settled(self) -> list[Row]:
-        """When and at which rate Bitcoin settled."""
-        return [row[1:3] for row in self.rows("settlements") if row[0] == "BTCUSDT"]
+    def report(self, at: int, rate: float, read_at: int | None = None) -> None:
+        """Record what the exchange reports that Bitcoin settled."""
+        rates, now = [SettledRate("BTCUSDT", at, rate)], at + MINUTE if read_at is None else read_at
+        self.write(lambda tx: record_settlement_reports(tx, BYBIT, rates, now))
+
+    def refresh(self, at: int) -> None:
+        self.run(self.judge.refresh(self.database, at))
 
     def everything(self) -> dict[str, list[Row]]:
         return {table: self.rows(table) for table in TABLES}
@@ -133,8 +138,6 @@ def looked_back_on(trailing: TrailingRecord) -> object:
     return (
         [list(trailing.hours(base)) for base in ("BTC", "ETH", "SOL")],
         trailing.liquidation_hours(0),
-        [trailing.settled(contract) for contract in ("BTCUSDT", "ETHUSDT", "SOLUSDT")],
-        [trailing.settled_with_a_sign(contract) for contract in ("BTCUSDT", "SOLUSDT")],
     )
 
 
@@ -168,30 +171,31 @@ def test_a_takeover_within_a_minute_writes_nothing_twice(office: Office) -> None
     assert list(conclusion.signals.changes) == []
 
 
-def test_settlement_between_two_judges_is_noted_by_the_second(office: Office) -> None:
-    office.conclude(seen_at(AT - 8 * HOUR - 5_000, 0.01, AT - 8 * HOUR))
-    office.conclude(seen_at(AT - 8 * HOUR, -0.001, AT))
-    office.conclude(seen_at(AT - 5_000, -0.001, AT))
+def test_a_reported_flip_is_told_once_also_by_the_next_judge(office: Office) -> None:
+    for hours, rate in ((16, 0.01), (8, 0.0)):
+        office.conclude(seen_at(AT - hours * HOUR - 5_000))
+        office.report(AT - hours * HOUR, rate)
+    office.conclude(seen_at(AT - 5_000))
+    office.report(AT, -0.001)  # the judge ends before it reads this
 
-    conclusion = office.take_over(AT + 5_000, 0.02)
+    office.hire(AT + 2 * MINUTE)
+    conclusion = office.conclude(seen_at(AT + 2 * MINUTE))
 
-    assert office.settled() == [(AT - 8 * HOUR, 0.01), (AT, -0.001)]
-    assert "funding-flip" in rules(conclusion)
-    again = office.take_over(AT + 10_000, 0.02)
-    assert list(again.market.settlements) == []
-    assert "funding-flip" not in rules(again)
-
-
-def test_flip_over_a_settlement_of_zero_is_told_after_a_takeover(office: Office) -> None:
-    rates = {AT - 16 * HOUR: 0.01, AT - 8 * HOUR: 0.0, AT: -0.001}
-    for settles, rate in rates.items():
-        office.take_over(settles - 5_000, rate, settles)
-
-    conclusion = office.take_over(AT + 5_000)
-
-    assert office.settled() == list(rates.items())
     (flip,) = [brief for brief in conclusion.briefs if brief.rule == "funding-flip"]
     assert (flip.window_start, flip.window_end) == (AT - 16 * HOUR, AT)
+    office.refresh(AT + 3 * MINUTE)
+    assert "funding-flip" not in rules(office.conclude(seen_at(AT + 3 * MINUTE)))
+    assert "funding-flip" not in rules(office.take_over(AT + 4 * MINUTE))
+
+
+@pytest.mark.parametrize("rate", [0.01, -0.01])
+def test_a_report_of_a_time_without_readings_is_no_brief(office: Office, rate: float) -> None:
+    office.report(AT - 8 * HOUR, -rate)
+    office.conclude(seen_at(AT + 5_000))
+    office.report(AT, rate)
+    office.refresh(AT + 2 * MINUTE)
+
+    assert "funding-flip" not in rules(office.conclude(seen_at(AT + 2 * MINUTE)))
 
 
 def test_a_change_of_the_regime_between_two_desks_is_told_once(office: Office) -> None:
@@ -330,7 +334,7 @@ def lost_and_found(office: Office, failing: Sequence[int]) -> dict[str, list[Row
 
 
 @pytest.mark.parametrize("failing", [(), (2,), (3,), (1, 2), (0, 1, 2, 3)])
-def test_writes_that_fail_lose_no_brief_settlement_hour_or_change_and_double_none(
+def test_writes_that_fail_lose_no_brief_hour_or_change_and_double_none(
     office: Office, failing: tuple[int, ...]
 ) -> None:
     stored = lost_and_found(office, failing)
@@ -338,9 +342,6 @@ def test_writes_that_fail_lose_no_brief_settlement_hour_or_change_and_double_non
     assert [row[0] for row in stored["briefs"]] == [
         "2026-11-06-2100-regime-change-long-crowded",
         "2026-11-06-2102-outage-market-data",
-    ]
-    assert [row[:3] for row in stored["settlements"] if row[0] == "BTCUSDT"] == [
-        ("BTCUSDT", AT, -0.001)
     ]
     assert (AT - HOUR, 0.0, 0.0, 100.0) in stored["hours"]
     assert len({row[0] for row in stored["hours"]}) == len(stored["hours"])

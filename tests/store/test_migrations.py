@@ -78,7 +78,6 @@ RECORDED_BEFORE_VENUES: dict[str, tuple[Value, ...]] = {
     "watched_spans": (START, START + 1),
     "regime_changes": (START, "unknown", None),
     "liquidation_hours": (START, 1.5, 0.0, 99.9),
-    "settlements": ("BTCUSDT", START, 0.01, 8.0, START - 1),
     "settlement_reports": ("BTCUSDT", START, 1, 0.01, START + 1),
 }
 

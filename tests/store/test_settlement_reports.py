@@ -1,25 +1,27 @@
-"""Reports of settlements: every revision kept, nothing ever changed."""
+"""Reports of settlements: every revision kept, nothing changed, and deleted after two years."""
 
 import asyncio
 
 import pytest
 
 from barograph.kit.database import ConstraintViolated, Database, Row
-from barograph.kit.timestamps import HOUR, MINUTE
-from barograph.markets.evidence import FundingSettlement
+from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.records import ContractName
 from barograph.markets.settlements import MAX_REVISIONS, SettledRate, SettlementReport
 from barograph.markets.store import (
+    HOUR_DAYS,
     ReadingRow,
-    newest_settlement_reports,
     record_rows,
     record_settlement_reports,
+    settled_rates,
     settlement_revisions,
+    some_settled_rates,
 )
 from support.backends import on_engines
 from support.clock import START
 from support.steps import Steps
 
+BTC = ContractName("bybit", "BTCUSDT")
 STEP = 8 * HOUR
 AT = START // STEP * STEP
 
@@ -38,13 +40,13 @@ class Reports(Steps):
     def record(self, *rates: SettledRate, at: int = START) -> list[SettlementReport]:
         return self.write(lambda tx: record_settlement_reports(tx, "bybit", rates, at))
 
-    def read_minute(self, at: int) -> None:
+    def read_hour(self, at: int) -> None:
         """Record a reading of our own."""
-        row = ReadingRow("minute", "BTCUSDT", at, 9.0, 0.01, 8.0, None, None)
+        row = ReadingRow("hour", "BTCUSDT", at // HOUR * HOUR, 9.0, 0.01, 8.0, None, None)
         self.write(lambda tx: record_rows(tx, "bybit", readings=[row]))
 
-    def newest(self, count: int = 100) -> list[SettlementReport]:
-        return self.read(lambda tx: newest_settlement_reports(tx, "bybit", "BTCUSDT", count))
+    def newest(self) -> list[SettlementReport]:
+        return self.read(lambda tx: settled_rates(tx, BTC, 0, AT + STEP))
 
     def rows(self) -> list[Row]:
         return self.fetch("SELECT * FROM settlement_reports ORDER BY contract, at, revision")
@@ -70,7 +72,7 @@ def test_what_is_reported_is_kept_with_the_instant_it_was_first_read(reports: Re
 
 def test_report_read_after_the_next_settlement_is_backfilled(reports: Reports) -> None:
     for back in (1, 2):
-        reports.read_minute(AT - back * STEP - MINUTE)
+        reports.read_hour(AT - back * STEP - MINUTE)
     reports.record(rate(0.01, AT - STEP), at=AT)
     reports.record(rate(0.02, AT - 2 * STEP), at=AT)
     reports.record(rate(0.03, AT - STEP), at=AT + STEP)
@@ -80,10 +82,10 @@ def test_report_read_after_the_next_settlement_is_backfilled(reports: Reports) -
 
 
 def test_a_report_is_measured_only_if_we_were_reading_when_it_settled(reports: Reports) -> None:
-    reports.read_minute(AT - HOUR - MINUTE)  # then the collector stopped
-    reports.read_minute(AT)
+    reports.read_hour(AT - HOUR - MINUTE)  # then the collector stopped
+    reports.read_hour(AT)
     reports.record(rate(0.01), at=AT + HOUR)
-    reports.read_minute(AT + STEP - MINUTE)
+    reports.read_hour(AT + STEP - MINUTE)
     reports.record(rate(0.02, AT + STEP), at=AT + STEP + MINUTE)
 
     assert [each.origin for each in reports.newest()] == ["backfilled", "measured"]
@@ -105,16 +107,28 @@ def test_a_revision_is_never_older_than_what_it_revises(reports: Reports) -> Non
     assert reports.newest() == [kept(0.012, revision=2)]
 
 
-def test_the_newest_settlements_are_given_oldest_first(reports: Reports) -> None:
-    rates = [rate(float(back), AT - back * STEP) for back in range(5)]
-    own = [FundingSettlement(each.contract, each.at, 9.0, 8.0, each.at - 1) for each in rates]
-    reports.record(*rates)
-    reports.write(lambda tx: record_rows(tx, "bybit", settlements=own))
+def test_the_newest_revisions_of_a_span_are_given_oldest_first(reports: Reports) -> None:
+    reports.record(*[rate(float(back), AT - back * STEP) for back in range(5)])
+    reports.record(rate(9.0, AT - 2 * STEP))
+    span = (BTC, AT - 3 * STEP, AT - STEP)
 
-    assert [each.funding_rate_pct for each in reports.newest(3)] == [2.0, 1.0, 0.0]
-    name = ContractName("bybit", "BTCUSDT")
-    found = reports.read(lambda tx: settlement_revisions(tx, name, AT - 2 * STEP, AT))
-    assert [each.funding_rate_pct for each in found] == [2.0, 1.0]
+    found = reports.read(lambda tx: settled_rates(tx, *span))
+    assert [each.funding_rate_pct for each in found] == [3.0, 9.0, 1.0]
+    assert reports.read(lambda tx: some_settled_rates(tx, *span, 2)) == found[:2]
+    every = reports.read(lambda tx: settlement_revisions(tx, *span))
+    assert [each.funding_rate_pct for each in every] == [3.0, 2.0, 9.0]
+
+
+def test_reports_are_kept_for_two_years_before_the_newest_of_their_contract(
+    reports: Reports,
+) -> None:
+    oldest = AT - HOUR_DAYS * DAY
+    reports.record(rate(0.01, oldest - STEP), rate(0.01, contract="BTCUSDT", at=oldest))
+    assert [each.at for each in reports.newest()] == [oldest - STEP, oldest]
+
+    reports.record(rate(0.02), rate(0.03, oldest - 2 * STEP))
+
+    assert [each.at for each in reports.newest()] == [oldest, AT]
 
 
 def test_a_report_is_kept_whole_or_not_at_all(reports: Reports) -> None:

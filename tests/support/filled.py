@@ -28,7 +28,6 @@ ROWS: dict[str, list[Row]] = {
     "liquidation_files": [("bybit", "2026-11-14", 1, 2, 3, SHA, "[[1,2]]")],
     "liquidation_file_parts": [("bybit", "2026-11-14", part, "QUJD" * 99) for part in (0, 1)],
     "liquidation_hours": [("bybit", 3_600_000, 1.5, 0, 99.9, "measured")],
-    "settlements": [("bybit", "BTCUSDT", 8, 0.01, 8, 9, "measured")],
     "settlement_reports": [
         ("bybit", contract, 8, revision, 0.01 * revision, 9, "measured")
         for revision in (1, 2)

@@ -5,10 +5,12 @@ from typing import Any
 from barograph.board.feeds import Publication
 from barograph.markets.failover import VENUE_IN_USE, VenueInUse
 from barograph.markets.records import Perpetual, Perpetuals
-from barograph.markets.view import PERPETUALS
+from barograph.markets.settlements import SHORTEST_WINDOW, SettledSums, SettledWindows
+from barograph.markets.view import PERPETUALS, SETTLED
 from support.clock import START
 from support.markets import BTC, ETH, SOURCE, changed
 
+SETTLED_TO = START // SHORTEST_WINDOW * SHORTEST_WINDOW
 BYBIT_IN_USE = Publication.of(VENUE_IN_USE, VenueInUse("bybit", START))
 
 
@@ -32,3 +34,12 @@ def hyperliquid(*contracts: Perpetual, as_of: int = START) -> Publication:
     """What Hyperliquid lists."""
     reading = Perpetuals(as_of, "other source", contracts or OTHER, venue="hyperliquid")
     return Publication.of(PERPETUALS.of("hyperliquid"), reading)
+
+
+def settled(venue: str, **pct: float | tuple[float, ...]) -> Publication:
+    """What contracts of a venue settled over 8 hours, or also over longer windows."""
+    sums: dict[str, tuple[SettledSums, ...]] = {
+        name: (SettledSums(SETTLED_TO, *(each if isinstance(each, tuple) else (each,))),)
+        for name, each in pct.items()
+    }
+    return Publication.of(SETTLED.of(venue), SettledWindows(sums))

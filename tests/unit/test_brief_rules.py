@@ -27,7 +27,6 @@ from barograph.briefs.texts import LABELS, write_brief
 from barograph.kit.json import canonical
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, dated_text, iso_timestamp
 from barograph.markets.evidence import (
-    FundingSettlement,
     Hour,
     MarketEvidence,
     Outage,
@@ -35,6 +34,7 @@ from barograph.markets.evidence import (
 )
 from barograph.markets.records import Perpetual
 from barograph.markets.regime import Label
+from barograph.markets.settlements import SettledFunding
 from barograph.signals.methods import btc_open_interest_trend
 from support.clock import START
 from support.evidence import (
@@ -79,15 +79,15 @@ def test_a_change_between_known_labels_is_told() -> None:
     assert draft.window == (AT - DAY, AT)
 
 
-def settled(rate: float, contract: str = "BTCUSDT", at: int = AT) -> FundingSettlement:
-    return FundingSettlement(contract, at, rate, 8, at - 5_000)
+def settled(rate: float, contract: str = "BTCUSDT", at: int = AT) -> SettledFunding:
+    return SettledFunding(contract, at, rate, 8, at - 5_000)
 
 
 def flipping(
     before: float, after: float, contracts: tuple[Perpetual, ...] = MARKET
 ) -> MarketEvidence:
     trailing = TrailingRecord()
-    trailing.add_settlement(settled(before, at=AT - 8 * HOUR))
+    trailing.settled["BTCUSDT"] = [settled(before, at=AT - 8 * HOUR)]
     return evidence(contracts, trailing=trailing, settlements=[settled(after)])
 
 
@@ -105,8 +105,10 @@ def test_a_settlement_with_the_other_sign_is_a_flip(before: float, after: float,
 @pytest.mark.parametrize(("last", "flips"), [(-0.02, True), (0.02, False), (0.0, False)])
 def test_a_settlement_is_compared_with_the_last_that_had_a_sign(last: float, flips: bool) -> None:
     trailing = TrailingRecord()
-    for number, rate in enumerate((-0.3, 0.01, 0.0, 0.0)):
-        trailing.add_settlement(settled(rate, at=AT - (4 - number) * 8 * HOUR))
+    trailing.settled["BTCUSDT"] = [
+        settled(rate, at=AT - (4 - number) * 8 * HOUR)
+        for number, rate in enumerate((-0.3, 0.01, 0.0, 0.0))
+    ]
 
     drafts = list(funding_flip(evidence(trailing=trailing, settlements=[settled(last)])))
 
@@ -116,7 +118,8 @@ def test_a_settlement_is_compared_with_the_last_that_had_a_sign(last: float, fli
 
 def test_rates_of_other_intervals_are_told_at_eight_hours() -> None:
     trailing = TrailingRecord()
-    trailing.add_settlement(settled(-0.01, at=AT - HOUR)._replace(funding_interval_hours=4))
+    before = settled(-0.01, at=AT - HOUR)._replace(funding_interval_hours=4)
+    trailing.settled["BTCUSDT"] = [before]
     now = settled(0.01)._replace(funding_interval_hours=1)
 
     (draft,) = funding_flip(evidence(trailing=trailing, settlements=[now]))
@@ -402,7 +405,7 @@ def test_a_brief_says_where_it_comes_from() -> None:
         "6 November 2026, 21:00 UTC."
     )
     assert "\n| Rate at the settlement, per interval | -0.0025 % |\n" in brief.body
-    how = "\n## How it was found\n\nThe funding rate of BTC, ETH or SOL changed its sign"
+    how = "\n## How it was found\n\nThe settled funding of BTC, ETH or SOL changed its sign"
     assert how in brief.body
 
 
@@ -432,7 +435,10 @@ def month() -> list[Brief]:
 def test_in_a_month_in_which_everything_happens_every_rule_speaks(month: list[Brief]) -> None:
     counts = Counter(brief.rule for brief in month)
 
-    assert set(counts) == set(BY_ID) - {"venue-switch", "funding-spread"}  # they need two venues
+    assert set(counts) == set(BY_ID) - {
+        *("venue-switch", "funding-spread"),  # they need two venues
+        "funding-flip",  # it needs the exchange's reports
+    }
     assert (counts["outage"], counts["daily-wrap"]) == (2, 34)
     assert counts["open-interest-move"] == counts["liquidation-coverage"] == 1
 

@@ -6,11 +6,12 @@ import pytest
 from msgspec import structs
 
 from barograph.kit.timestamps import MINUTE
-from barograph.markets.cross import CrossCoin, CrossMarket, VenueFacts, cross_market
+from barograph.markets.cross import CrossCoin, CrossMarket, Spread, VenueFacts, cross_market
 from barograph.markets.disputes import Dispute, Measure
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.reader import CrossReader
 from barograph.markets.records import Perpetual, Perpetuals
+from barograph.markets.settlements import SHORTEST_WINDOW, SettledSums, SettledWindows
 from barograph.markets.venues import BINANCE, BYBIT, HYPERLIQUID, VENUES, coin_of
 from barograph.markets.view import FreshnessLimits
 from barograph.settings import Settings
@@ -18,6 +19,7 @@ from support.clock import START as NOW
 
 LIMITS = FreshnessLimits(30_000, 1_800_000, 90_000, 95.0)
 STALE = NOW - 31_000
+END = NOW // SHORTEST_WINDOW * SHORTEST_WINDOW
 INTERVALS = {BYBIT: 8.0, HYPERLIQUID: 1.0, BINANCE: 4.0}
 RATES = {BYBIT: 0.01, HYPERLIQUID: 0.004, BINANCE: -0.005}
 """Per interval: 0.01, 0.032 and -0.01 percent per 8 hours."""
@@ -39,8 +41,15 @@ def contract(venue: str, base: str = "BTC", price: float = 100.0, **fields: Any)
     )
 
 
+def settled(venue: str, **pct: float) -> SettledWindows:
+    """What contracts settled over the newest 8 hours; by default, BTC at its live rate."""
+    known = pct or {VENUES[venue].contract("BTC"): RATES[venue] * 8 / INTERVALS[venue]}
+    return SettledWindows({name: (SettledSums(END, each),) for name, each in known.items()})
+
+
 def facts(venue: str, *contracts: Perpetual, as_of: int = NOW, **fields: Any) -> VenueFacts:
-    return VenueFacts(VENUES[venue], Perpetuals(as_of, venue, contracts, venue=venue), **fields)
+    reading = Perpetuals(as_of, venue, contracts, venue=venue)
+    return VenueFacts(VENUES[venue], reading, **{"settled": settled(venue), **fields})
 
 
 def compared(*known: VenueFacts) -> CrossMarket:
@@ -208,12 +217,48 @@ def test_also_the_deepest_venue_is_disputed_if_its_marks_mostly_differ(usual: li
 
 
 def test_a_spread_is_between_two_venues_even_if_one_lists_the_coin_twice() -> None:
-    twice = [structs.replace(contract(BYBIT), funding_rate_pct=rate) for rate in (-1.0, 1.0)]
-    found = btc(facts(BYBIT, *twice), facts(BINANCE, contract(BINANCE)))
+    twice = [structs.replace(contract(BYBIT), contract=name) for name in ("BTCUSDT", "BTCPERP")]
+    both = settled(BYBIT, BTCUSDT=-1.0, BTCPERP=1.0)
+    found = btc(facts(BYBIT, *twice, settled=both), facts(BINANCE, contract(BINANCE)))
 
-    assert found.spread is not None
-    assert (found.spread.highest, found.spread.lowest) == (BYBIT, BINANCE)
-    assert found.spread.pct_8h == pytest.approx(1.01)
+    assert found.spread == Spread(BYBIT, BINANCE, 1.01)
+
+
+def test_a_spread_of_zero_names_no_venue() -> None:
+    same = {
+        name: facts(name, contract(name), settled=settled(name, BTCUSDT=0.01))
+        for name in (BYBIT, BINANCE)
+    }
+
+    assert btc(*same.values()).spread == Spread(None, None, 0.0)
+
+
+BEFORE = END - SHORTEST_WINDOW
+KNOWN_ENDS: dict[str, tuple[tuple[list[int], ...], int | None, int]] = {
+    "all have reported": (([END, BEFORE], [END, BEFORE], [END]), END, 3),
+    "one is late": (([END, BEFORE], [BEFORE], [END, BEFORE]), BEFORE, 3),
+    "one has none": (([END, BEFORE], [], [END, BEFORE]), END, 2),
+    "none has any": (([], [], []), None, 0),
+}
+"""Which windows each venue knows, which one is compared, and how many venues know it."""
+
+
+@pytest.mark.parametrize("case", KNOWN_ENDS)
+def test_all_venues_are_compared_over_the_same_hours(case: str) -> None:
+    ends, expected, count = KNOWN_ENDS[case]
+    known = []
+    for venue, times in zip(RATES, ends, strict=True):
+        sums = tuple(SettledSums(end, end / END) for end in times)
+        windows = SettledWindows({VENUES[venue].contract("BTC"): sums})
+        known.append(facts(venue, contract(venue), settled=windows))
+    found = btc(*known)
+
+    assert found.settled_to == expected
+    counted = [each.settled for each in found.venues if each.settled is not None]
+    assert [(each.end, each.pct_8h) for each in counted] == [
+        (expected, (expected or 0) / END)
+    ] * count
+    assert found.spread == (Spread(None, None, 0.0) if count > 1 else None)
 
 
 def test_a_coin_is_found_by_its_exact_name_before_one_that_differs_in_case() -> None:

@@ -10,7 +10,7 @@ from barograph.board.feeds import Feed
 from barograph.collector.judge import Conclusion, Judge
 from barograph.errors import Throttled, Unreachable
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.evidence import FundingSettlement, MarketEvidence, Outage
+from barograph.markets.evidence import MarketEvidence, Outage
 from barograph.markets.judge import MarketConclusion, MarketJudge
 from barograph.markets.liquidations import LiquidationHour
 from barograph.markets.market_events import LISTINGS
@@ -406,95 +406,6 @@ def test_last_hour_ends_as_watched(judge: MarketJudge, proved: int | None, end: 
     assert seen.last_hour.at == START + end - HOUR
 
 
-def due(at: int, rate: float = 0.01, settles: int = MIDNIGHT) -> Perpetuals:
-    """A reading of three contracts, two of them majors, that all settle at once."""
-    funding = {"funding_rate_pct": rate, "next_funding_time": settles}
-    return reading(at, tuple(changed(contract, **funding) for contract in (BTC, SOL, PEPE)))
-
-
-def settled(judge: MarketJudge, seen: Perpetuals) -> list[FundingSettlement]:
-    return list(stored(judge, judge.conclude(seen)).settlements)
-
-
-def test_settlements_of_majors_have_the_last_rate_before_them(judge: MarketJudge) -> None:
-    next_one = MIDNIGHT + 8 * HOUR
-    assert settled(judge, due(MIDNIGHT - 10_000, 0.5)) == []
-    assert settled(judge, due(MIDNIGHT - 5_000, 0.0)) == []
-
-    noted = settled(judge, due(MIDNIGHT, 0.7, next_one))
-
-    assert noted == [
-        FundingSettlement(contract, MIDNIGHT, 0.0, 8, MIDNIGHT - 5_000)
-        for contract in ("BTCUSDT", "SOLUSDT")
-    ]
-    assert settled(judge, due(MIDNIGHT + 5_000, 0.7, next_one)) == []
-
-
-READINGS_AROUND_A_SETTLEMENT: dict[str, list[tuple[int, int, int]]] = {
-    "read at the settlement": [(0, 0, 0), (5_000, 8 * HOUR, 2)],
-    "read an hour before": [(-HOUR, 0, 0), (5_000, 8 * HOUR, 2)],
-    "read over an hour before": [(-HOUR - 1, 0, 0), (5_000, 8 * HOUR, 0)],
-    "between two hours": [(0, 5_000, 0), (5_000, 10_000, 0)],
-    "put off and brought forward": [
-        *((-HOUR, 0, 0), (-HOUR + 5, 4 * HOUR, 0), (-HOUR + 9, 0, 0)),
-        *((1, 0, 0), (2, HOUR, 2)),
-    ],
-    "data that go back": [
-        *((-5_000, 0, 0), (1_000, 8 * HOUR, 2), (-1_000, 0, 0), (2_000, 8 * HOUR, 0))
-    ],
-}
-"""When each reading is, which settlement it announces (since midnight), and how many it notes."""
-
-
-@pytest.mark.parametrize("case", READINGS_AROUND_A_SETTLEMENT)
-def test_a_settlement_with_a_known_rate_is_noted_once(judge: MarketJudge, case: str) -> None:
-    readings = READINGS_AROUND_A_SETTLEMENT[case]
-    noted = [
-        len(settled(judge, due(MIDNIGHT + passed, settles=MIDNIGHT + settles)))
-        for passed, settles, _ in readings
-    ]
-
-    assert noted == [count for *_, count in readings]
-
-
-@pytest.mark.parametrize("case", ["shown too long", "missing"])
-def test_a_late_settlement_has_the_last_rate_before_it(judge: MarketJudge, case: str) -> None:
-    settled(judge, due(MIDNIGHT - 3_000, 0.2))
-    late = due(MIDNIGHT + 2_000, 0.3) if case == "shown too long" else reading(MIDNIGHT, (ETH,))
-    assert settled(judge, late) == []
-
-    noted = settled(judge, due(MIDNIGHT + 7_000, 0.4, MIDNIGHT + 8 * HOUR))
-
-    assert [(settlement.at, settlement.funding_rate_pct) for settlement in noted] == (
-        [(MIDNIGHT, 0.2)] * 2
-    )
-    assert {settlement.read_at for settlement in noted} == {MIDNIGHT - 3_000}
-
-
-def test_a_settlement_is_stored_once_after_a_failed_write(judge: MarketJudge) -> None:
-    settled(judge, due(MIDNIGHT - 5_000))
-    failed = judge.conclude(due(MIDNIGHT, settles=MIDNIGHT + 8 * HOUR))
-
-    again = judge.conclude(due(MIDNIGHT + 5_000, settles=MIDNIGHT + 8 * HOUR))
-
-    assert again.settlements == failed.settlements
-    assert list(evidence_of(again).settlements) == []
-    judge.written(again)
-    assert settled(judge, due(MIDNIGHT + 10_000, settles=MIDNIGHT + 8 * HOUR)) == []
-
-
-def test_an_unstored_settlement_is_compared_with(judge: MarketJudge) -> None:
-    settled(judge, due(MIDNIGHT - 5_000, 0.1))
-    judge.conclude(due(MIDNIGHT, 0.2, MIDNIGHT + HOUR))
-
-    seen = evidence_of(judge.conclude(due(MIDNIGHT + HOUR, 0.3, MIDNIGHT + 2 * HOUR)))
-
-    before = seen.trailing.settled("BTCUSDT")
-    assert before is not None
-    assert (before.at, before.funding_rate_pct) == (MIDNIGHT, 0.1)
-    assert [each.funding_rate_pct for each in seen.settlements] == [0.2, 0.2]
-
-
 def outage(judge: MarketJudge, at: int, now: int | None) -> Outage | None:
     return evidence_of(stored(judge, judge.conclude(reading(at), now))).outage
 
@@ -597,9 +508,6 @@ def test_two_contracts_of_a_major_that_change_places_stop_nothing() -> None:
     concluded(end + HOUR - 5_000, (-0.01, -0.01), BTC)
     turned = concluded(end + HOUR, (-0.01, -0.01), TWIN)
 
-    noted = [(each.contract, each.at) for each in turned.market.settlements]
-    assert noted == [("BTCUSDT", end + HOUR)]
-    assert [brief.rule for brief in turned.briefs] == ["funding-flip"]
     assert turned.signals is not None
     after = evidence_of(concluded(end + 2 * HOUR, (0.01, 0.01), TWIN).market)
     hours = [past.at for past in after.trailing.hours("BTC")]

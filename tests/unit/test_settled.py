@@ -1,19 +1,19 @@
 """Which settlements count: the exchange's word, unless it has just contradicted itself."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from barograph.kit.timestamps import HOUR, MINUTE
-from barograph.markets.evidence import FundingSettlement
+from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.records import Perpetuals
 from barograph.markets.settlements import (
-    REPORT_DELAY,
     REVISION_DELAY,
     SettledFunding,
+    SettledSums,
     SettlementReport,
     bitcoin_contract,
     known_settlements,
+    last_settlement,
+    settled_windows,
+    window_sums,
 )
 from support.clock import START
 from support.markets import BTC, ETH, changed, reading
@@ -23,92 +23,91 @@ AT = START // STEP * STEP
 """The newest settlement, more than five hours ago."""
 
 
-def own(at: int = AT, rate: float = 0.01, hours: float = 8) -> FundingSettlement:
-    return FundingSettlement("BTCUSDT", at, rate, hours, at - 5_000)
-
-
 def report(
     at: int = AT, rate: float = 0.01, revision: int = 1, read_at: int | None = None
 ) -> SettlementReport:
     return SettlementReport("BTCUSDT", at, revision, rate, at if read_at is None else read_at)
 
 
-def test_what_the_exchange_reports_counts_more_than_what_was_read_before() -> None:
-    read = [own(AT - 2 * STEP, 0.011), own(rate=0.012, hours=4)]
-    reported = [report(AT - STEP, 0.0), report(rate=0.013, read_at=AT + MINUTE)]
-
-    assert known_settlements(read, reported, START) == [
-        SettledFunding(
-            "BTCUSDT", AT - 2 * STEP, 0.011, 8, AT - 2 * STEP - 5_000, is_reported=False
-        ),
-        SettledFunding("BTCUSDT", AT - STEP, 0.0, 8, AT - STEP, is_reported=True),
-        SettledFunding("BTCUSDT", AT, 0.013, 4, AT + MINUTE, is_reported=True),
-    ]
-
-
-@pytest.mark.parametrize("read", [[], [own()]], ids=["not read", "read"])
-def test_revised_rate_is_unknown_until_the_delay_has_passed(read: list[FundingSettlement]) -> None:
+def test_revised_rate_is_unknown_until_the_delay_has_passed() -> None:
     revised = [report(rate=0.02, revision=2, read_at=START)]
 
-    assert known_settlements(read, revised, START) == []
-    assert known_settlements(read, revised, START + REVISION_DELAY - 1) == []
-    assert known_settlements(read, revised, START + REVISION_DELAY)[0].funding_rate_pct == 0.02
+    assert known_settlements(revised, START) == []
+    assert known_settlements(revised, START + REVISION_DELAY - 1) == []
+    assert known_settlements(revised, START + REVISION_DELAY)[0].funding_rate_pct == 0.02
 
 
-def test_a_report_counts_at_once_and_a_reading_when_its_report_should_have_come() -> None:
-    assert len(known_settlements([], [report(read_at=START)], START)) == 1
-    assert len(known_settlements([], [report(START)], START)) == 1
-    assert known_settlements([], [report(START + 1)], START) == []  # it is still to come
-    assert known_settlements([own()], [], AT + REPORT_DELAY - 1) == []
-    assert len(known_settlements([own()], [], AT + REPORT_DELAY)) == 1
-    assert len(known_settlements([own()], [report()], AT)) == 1
+def test_a_report_counts_at_once_unless_it_is_about_the_future() -> None:
+    assert known_settlements([report(read_at=START)], START) == [
+        SettledFunding("BTCUSDT", AT, 0.01, 8.0, START)
+    ]
+    assert len(known_settlements([report(START)], START)) == 1
+    assert known_settlements([report(START + 1)], START) == []
 
 
 CONTESTED = report(AT - HOUR, revision=2, read_at=START)
 
 
 @pytest.mark.parametrize(
-    ("reports", "read", "expected"),
+    ("reports", "expected"),
     [
-        ([report(AT - 12 * HOUR), report(AT - 4 * HOUR), report(AT)], [], [8, 8, 4]),
-        ([report(AT - 4 * HOUR), report(AT)], [], [4, 4]),
-        ([report()], [], [8]),
-        ([report(AT - 3 * STEP), report(AT)], [], [8, 8]),
-        ([CONTESTED, report(AT)], [], [1]),
-        (
-            [report(AT - STEP), report(AT)],
-            [own(AT - STEP, hours=4), own(AT - 4 * HOUR, hours=4)],
-            [4, 4, 4],
-        ),
+        ([report(AT - 12 * HOUR), report(AT - 4 * HOUR), report(AT)], [8, 8, 4]),
+        ([report(AT - 4 * HOUR), report(AT)], [4, 4]),
+        ([report()], [8]),
+        ([report(AT - 3 * STEP), report(AT)], [8, 8]),
+        ([CONTESTED, report(AT)], [1]),
     ],
-    ids=["since the one before", "the first", "nothing tells", "a gap", "contested", "read"],
+    ids=["since the one before", "the first", "nothing tells", "a gap", "contested"],
 )
-def test_an_interval_was_read_or_is_the_time_between_reports_or_eight_hours(
-    reports: list[SettlementReport], read: list[FundingSettlement], expected: list[float]
+def test_an_interval_is_the_time_between_reports_or_eight_hours(
+    reports: list[SettlementReport], expected: list[float]
 ) -> None:
-    settlements = known_settlements(read, reports, START)
+    settlements = known_settlements(reports, START)
 
     assert [settled.funding_interval_hours for settled in settlements] == expected
 
 
-@given(
-    read=st.sets(st.integers(0, 40), max_size=20),
-    reported=st.dictionaries(st.integers(0, 40), st.integers(1, 3), max_size=20),
-    now=st.integers(AT - 40 * STEP, AT + STEP),
-)
-def test_settlements_count_once_sorted(read: set[int], reported: dict[int, int], now: int) -> None:
-    found = known_settlements(
-        [own(AT - back * STEP) for back in sorted(read, reverse=True)],
-        [report(AT - back * STEP, revision=number) for back, number in reported.items()],
-        now,
-    )
-    times = [each.at for each in found]
+def every(hours: int, *blocks: int) -> list[SettlementReport]:
+    """Reports at 0.001 % per hour in these windows, counted back from the newest."""
+    times = [AT - block * STEP - back * HOUR for block in blocks for back in range(0, 8, hours)]
+    return [report(at, 0.001 * hours) for at in sorted(times)]
 
-    assert times == sorted(set(times))
-    assert all(at <= now for at in times)
-    assert {each.at for each in found if each.is_reported} <= {
-        AT - back * STEP for back in reported
-    }
+
+WINDOWS: dict[str, tuple[list[SettlementReport], list[int]]] = {
+    "each interval": ([*every(8, 3), *every(4, 2), *every(2, 1), *every(1, 0)], [3, 2, 1, 0]),
+    "one of eight is missing": (every(1, 1, 0)[:-2] + every(1, 0)[-1:], [1]),
+    "the last is missing": (every(4, 1, 0)[:-1], [1]),
+    "one of two is missing": (every(4, 2, 1, 0)[:2] + every(4, 2, 1, 0)[3:], [2, 0]),
+    "contested": ([*every(4, 1), CONTESTED._replace(at=AT - 4 * HOUR), report()], [1]),
+    "not over": ([*every(4, 0), report(AT + 4 * HOUR)], [0]),
+}
+
+
+@pytest.mark.parametrize("case", WINDOWS)
+def test_a_window_is_known_only_with_all_its_settlements(case: str) -> None:
+    reports, known = WINDOWS[case]
+
+    assert settled_windows(reports, START) == {AT - block * STEP: 0.008 for block in known}
+
+
+def test_sums_need_every_window_and_end_together() -> None:
+    month = settled_windows(every(4, *range(91)), START)
+    newest, before = window_sums(month, START)
+
+    assert newest == SettledSums(AT, 0.008, 0.024, 0.168, 0.72)
+    assert before == SettledSums(AT - STEP, 0.008, 0.024, 0.168, 0.72)
+    assert window_sums({at: pct for at, pct in month.items() if at != AT - 2 * DAY}, START) == (
+        SettledSums(AT, 0.008, 0.024),
+        SettledSums(AT - STEP, 0.008, 0.024),
+    )
+    assert window_sums({AT - 2 * STEP: 0.008}, START) == ()
+
+
+def test_a_contract_last_settled_one_interval_before_the_next_time() -> None:
+    soon = changed(BTC, next_funding_time=AT + STEP, funding_interval_hours=8.0)
+
+    assert last_settlement(soon, AT + STEP - 1) == AT
+    assert last_settlement(soon, AT + STEP) == AT + STEP
 
 
 def test_the_contract_is_the_one_that_the_newest_reading_names() -> None:

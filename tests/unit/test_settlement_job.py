@@ -7,40 +7,58 @@ from typing import TypeVar
 
 import pytest
 
-from barograph.board.board import publish
+from barograph.board.board import latest_snapshot, publish
 from barograph.board.feeds import Publication
 from barograph.collector.jobs.market_data import SETTLEMENT_SECONDS, SettlementJob
 from barograph.errors import InvalidReply, LeaseLost, Unreachable
-from barograph.kit.database import Database, DatabaseUnavailable, Transaction
-from barograph.kit.timestamps import HOUR, SECOND
-from barograph.markets.settlements import SettledRate, SettlementReport
-from barograph.markets.store import newest_settlement_reports
-from barograph.markets.view import PERPETUALS
+from barograph.kit.database import Database, DatabaseUnavailable
+from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
+from barograph.markets.records import ContractName, Perpetual
+from barograph.markets.settlements import (
+    SettledRate,
+    SettledSums,
+    SettledWindows,
+    SettlementReport,
+)
+from barograph.markets.store import record_backfill, settled_rates
+from barograph.markets.view import PERPETUALS, SETTLED
 from support.clock import START
 from support.jobs import FailingDatabase, Leader, Rounds, Stopped
-from support.markets import BTC, changed, reading
+from support.markets import BTC, ETH, PEPE, SOL, changed, reading
+from support.past import ScriptedHistory
 
 T = TypeVar("T")
 AT = START // (8 * HOUR) * 8 * HOUR
 
 
-class History:
-    """An exchange that reports or does what the script says, the last of it for ever."""
+class History(ScriptedHistory):
+    """An exchange whose reports the script replaces, the last of it for ever."""
 
     def __init__(self, *script: Sequence[SettledRate] | Exception) -> None:
-        self._script = list(script)
-        self.asked: list[str] = []
+        super().__init__()
+        self._reports = list(script)
 
-    async def settlements(self, contract: str) -> Sequence[SettledRate]:
-        self.asked.append(contract)
-        now = self._script.pop(0) if len(self._script) > 1 else self._script[0]
+    async def past_settlements(self, contract: str, start: int, end: int) -> Sequence[SettledRate]:
+        self.asked.append((contract, start, end))
+        now = self._reports.pop(0) if len(self._reports) > 1 else self._reports[0]
         if isinstance(now, Exception):
             raise now
-        return now
+        return [each._replace(contract=contract) for each in now if start <= each.at < end]
 
 
 class Office(Leader):
     """A leader that reads settled funding."""
+
+    def show(self, *contracts: Perpetual, settles: int = AT + 8 * HOUR) -> None:
+        """Publish a reading of these contracts, which settle every eight hours."""
+        funding = {"next_funding_time": settles, "funding_interval_hours": 8.0}
+        listed = tuple(changed(each, **funding) for each in contracts)
+        published = [Publication.of(PERPETUALS, reading(contracts=listed))]
+        self.run(self.database.write(lambda tx: publish(tx, published)))
+
+    def backfilled(self, contract: str) -> None:
+        name, span = ContractName("bybit", contract), (AT - 30 * DAY, AT + DAY)
+        self.run(self.database.write(lambda tx: record_backfill(tx, name, [], span, AT)))
 
     def read(self, history: History, rounds: int, database: Database | None = None) -> list[float]:
         """Run the job for some rounds; return its pauses."""
@@ -52,15 +70,20 @@ class Office(Leader):
         return pause.pauses
 
     def kept(self, contract: str = "BTCUSDT") -> list[SettlementReport]:
-        return self.run(
-            self.database.read(lambda tx: newest_settlement_reports(tx, "bybit", contract, 100))
-        )
+        name = ContractName("bybit", contract)
+        return self.run(self.database.read(lambda tx: settled_rates(tx, name, 0, 2 * AT)))
+
+    def settled(self) -> SettledWindows:
+        published = self.run(latest_snapshot(self.database, SETTLED.of("bybit")))
+        assert published is not None
+        return published
 
 
 @pytest.fixture
 def office(tmp_path: Path) -> Iterator[Office]:
     with asyncio.Runner() as runner:
         office = Office(tmp_path, runner)
+        office.show(BTC)
         yield office
         office.close()
 
@@ -69,29 +92,53 @@ def rates(*values: float, contract: str = "BTCUSDT") -> list[SettledRate]:
     return [SettledRate(contract, AT - back * 8 * HOUR, each) for back, each in enumerate(values)]
 
 
-def test_the_report_is_read_once_a_minute_and_each_rate_kept_once(office: Office) -> None:
+def test_a_major_is_read_every_five_minutes_and_each_rate_kept_once(office: Office) -> None:
     history = History(rates(0.01, 0.02), rates(0.01, 0.02), rates(0.01, 0.025))
 
-    assert office.read(history, rounds=3) == [SETTLEMENT_SECONDS] * 3 == [60.0] * 3
+    assert office.read(history, rounds=11) == [SETTLEMENT_SECONDS] * 11 == [60.0] * 11
+    assert len(history.asked) == 3
     assert office.kept() == [
-        SettlementReport("BTCUSDT", AT - 8 * HOUR, 2, 0.025, START + 120 * SECOND, "backfilled"),
+        SettlementReport("BTCUSDT", AT - 8 * HOUR, 2, 0.025, START + 600 * SECOND, "backfilled"),
         SettlementReport("BTCUSDT", AT, 1, 0.01, START, "backfilled"),
     ]
+    assert office.settled().contracts == {"BTCUSDT": (SettledSums(AT, 0.01),)}
 
 
-def test_the_contract_is_the_one_that_was_published(office: Office) -> None:
-    history = History(rates(0.01, contract="BTCPERP"))
-    office.read(history, rounds=1)
+def test_a_major_whose_report_is_late_is_read_every_minute(office: Office) -> None:
+    history = History([], rates(0.01, 0.02)[1:], rates(0.01))
 
-    async def work(tx: Transaction) -> None:
-        bitcoin = changed(BTC, contract="BTCPERP")
-        await publish(tx, [Publication.of(PERPETUALS, reading(contracts=(bitcoin,)))])
+    office.read(history, rounds=4)
 
-    office.run(office.database.write(work))
-    office.read(history, rounds=1)
+    assert len(history.asked) == 3
 
-    assert history.asked == ["BTCUSDT", "BTCPERP"]
-    assert len(office.kept("BTCPERP")) == 1
+
+def test_another_contract_is_read_once_it_has_settled(office: Office) -> None:
+    office.show(BTC, PEPE, changed(PEPE, contract="NEWUSDT"))
+    office.backfilled(PEPE.contract)
+    history = History(rates(0.01, 0.02, 0.03))
+    office.read(history, rounds=5)
+
+    assert history.contracts == ["BTCUSDT", PEPE.contract]  # the back-fill reads the new one first
+    assert [start for _, start, _ in history.asked] == [START - 31 * DAY] * 2
+
+    office.show(PEPE, settles=AT + 16 * HOUR)
+    office.clock.now = AT + 8 * HOUR + 2 * MINUTE
+    office.read(history, rounds=6)  # the exchange has no newer report
+
+    asked = [(PEPE.contract, AT - DAY, AT + 8 * HOUR + minutes * MINUTE + 1) for minutes in (2, 7)]
+    assert history.asked[2:] == asked
+
+
+def test_a_failing_exchange_is_asked_for_three_contracts_at_a_time(office: Office) -> None:
+    contracts = [changed(PEPE, contract=f"C{number}USDT") for number in range(8)]
+    office.show(BTC, ETH, SOL, *contracts)
+    for each in contracts:
+        office.backfilled(each.contract)
+    history = History(Unreachable("away"))
+
+    office.read(history, rounds=2)
+
+    assert len(history.asked) == 2 * (3 + 3)
 
 
 @pytest.mark.parametrize(

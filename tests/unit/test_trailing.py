@@ -12,7 +12,6 @@ from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.evidence import (
     SPIKE,
     TRAILING,
-    FundingSettlement,
     Hour,
     TrailingRecord,
     change_pct,
@@ -20,6 +19,7 @@ from barograph.markets.evidence import (
     realised_volatility,
 )
 from barograph.markets.liquidations import LiquidationHour
+from barograph.markets.settlements import SettledFunding
 from support.evidence import AT, add_hours, add_liquidations, closed
 
 values = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=50)
@@ -29,8 +29,8 @@ def hour(at: int, price: float = 100.0) -> Hour:
     return Hour(at, price, 5.0, None)
 
 
-def settlement(at: int, rate: float = 0.01, contract: str = "BTCUSDT") -> FundingSettlement:
-    return FundingSettlement(contract, at, rate, 8, at - 5_000)
+def settlement(at: int, rate: float = 0.01, contract: str = "BTCUSDT") -> SettledFunding:
+    return SettledFunding(contract, at, rate, 8, at + 5_000)
 
 
 def test_hours_of_each_major_come_in_order_and_once() -> None:
@@ -93,24 +93,19 @@ def test_only_hours_that_were_watched_enough_are_compared_with() -> None:
     assert len(trailing.liquidation_hours(0)) == 4
 
 
-def test_the_newest_settlement_is_kept_and_the_newest_with_a_sign_next_to_it() -> None:
+def test_a_settlement_is_compared_with_the_last_signed_one_before_it() -> None:
     trailing = TrailingRecord()
-    rates = [(0, 0.0), (1, 0.02), (2, -0.01), (3, 0.0), (4, 0.0), (-1, 0.05)]  # the last is late
-    for number, rate in rates:
-        trailing.add_settlement(settlement(AT + number * HOUR, rate))
-    trailing.add_settlement(settlement(AT, 0.0, "ETHUSDT"))
+    rates = (0.0, 0.02, -0.01, 0.0, 0.0, 0.05)
+    known = [settlement(AT + number * HOUR, rate) for number, rate in enumerate(rates)]
+    trailing.settled["BTCUSDT"] = known
 
-    assert trailing.settled("BTCUSDT") == settlement(AT + 4 * HOUR, 0.0)
-    assert trailing.settled_with_a_sign("BTCUSDT") == settlement(AT + 2 * HOUR, -0.01)
-    assert trailing.settled("ETHUSDT") == settlement(AT, 0.0, "ETHUSDT")
-    assert trailing.settled_with_a_sign("ETHUSDT") is None
-    assert trailing.settled("SOLUSDT") is None
+    before = [trailing.signed_before(each) for each in known]
+    assert before == [None, None, known[1], known[2], known[2], known[2]]
+    assert trailing.signed_before(settlement(AT + DAY, 0.01, "ETHUSDT")) is None
 
 
 def test_what_a_clock_ahead_of_time_added_is_dropped_when_it_is_set_back() -> None:
     trailing = TrailingRecord()
-    for at in (AT, AT + 365 * DAY):
-        trailing.add_settlement(settlement(at, contract=f"at {at}"))
     trailing.add_hour("BTC", hour(AT + 365 * DAY))
     trailing.add_liquidation_hour(closed(1.0, at=AT + 365 * DAY))
 
@@ -120,10 +115,6 @@ def test_what_a_clock_ahead_of_time_added_is_dropped_when_it_is_set_back() -> No
 
     assert [each.at for each in trailing.hours("BTC")] == [AT]
     assert trailing.liquidation_hours(0) == [closed(2.0, at=AT)]
-    assert trailing.settled(f"at {AT}") is not None
-    assert trailing.settled(f"at {AT + 365 * DAY}") is None
-    assert trailing.settled_with_a_sign(f"at {AT}") is not None
-    assert trailing.settled_with_a_sign(f"at {AT + 365 * DAY}") is None
 
 
 def test_volatility_is_that_of_24_hourly_returns_over_a_year() -> None:

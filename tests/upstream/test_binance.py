@@ -4,6 +4,7 @@ The rows have the shape of replies of 2026-09, with our own values.
 """
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import httpx2
@@ -335,10 +336,10 @@ def test_settlements_are_at_the_full_hour_and_in_percent() -> None:
     ]
     venue.replies["fundingRate"] = [{**row, "rateType": "Regular"} for row in rows]
     expected = [SettledRate("BTCUSDT", at - 8 * HOUR, 0.004334), SettledRate("BTCUSDT", at, -0.057)]
-    assert venue.run(lambda it: it.settlements("BTCUSDT")) == expected
-    past = venue.run(lambda it: it.past_settlements("BTCUSDT", at - DAY, at))
-    assert past == expected[:1]
-    assert isinstance(venue.run(lambda it: it.settlements("ETHUSDT")), InvalidReply)
+    for end, known in ((at + 1, expected), (at, expected[:1])):
+        past = partial(BinanceExchange.past_settlements, start=at - DAY, end=end)
+        assert venue.run(partial(past, contract="BTCUSDT")) == known
+        assert isinstance(venue.run(partial(past, contract="ETHUSDT")), InvalidReply)
 
 
 PAST: dict[str, tuple[str, dict[str, object], float]] = {

@@ -16,15 +16,14 @@ from hypothesis import strategies as st
 from barograph.errors import InvalidReply, UnknownToUpstream
 from barograph.markets.records import Perpetual
 from barograph.upstream.bybit.decode import (
-    MAX_SETTLEMENTS,
     Instrument,
     decode_announcement,
     decode_instruments,
     decode_long_accounts,
-    decode_settlements,
     decode_tickers,
     decode_time,
 )
+from barograph.upstream.bybit.history import decode_rates
 from barograph.upstream.bybit.messages import (
     MAX_ARGS_CHARACTERS,
     Pong,
@@ -205,7 +204,7 @@ def test_tickers_without_any_kept_contract_are_invalid(result: bytes) -> None:
     [
         *(decode_instruments, decode_time, decode_announcement),
         *(partial(decode_tickers, kept=KEPT), partial(decode_long_accounts, contract="BTCUSDT")),
-        partial(decode_settlements, contract="BTCUSDT"),
+        partial(decode_rates, contract="BTCUSDT"),
     ],
 )
 def test_a_result_of_another_shape_is_invalid(
@@ -252,12 +251,6 @@ SETTLED: list[dict[str, object]] = json.loads(
 )["result"]["list"]
 
 
-def _settled(*rows: dict[str, object]) -> list[int]:
-    """The times of the settlements in these rows; test_bybit_samples has their rates."""
-    rates = decode_settlements(msgspec.json.encode({"list": rows}), "BTCUSDT").rates
-    return [each.at for each in rates]
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -265,36 +258,23 @@ def _settled(*rows: dict[str, object]) -> list[int]:
         {"fundingRate": None},
         {"fundingRate": 0.0001},
         {"fundingRate": "nan"},
+        {"fundingRate": "1e99"},
         {"fundingRateTimestamp": "1794787200"},
         {"fundingRateTimestamp": ""},
-        {"symbol": "ETHUSDT"},
-        {"fundingRateTimestamp": SETTLED[1]["fundingRateTimestamp"]},
     ],
     ids=str,
 )
-def test_settlements_with_one_row_that_cannot_be_true_are_invalid(
-    change: dict[str, object],
-) -> None:
+def test_a_settlement_that_cannot_be_true_is_unknown_alone(change: dict[str, object]) -> None:
+    page = decode_rates(
+        msgspec.json.encode({"list": [{**SETTLED[0], **change}, *SETTLED[1:]]}), "BTCUSDT"
+    )
+    known = [at for at, rate in page.items() if rate is not None]
+    assert known == [1794787200000 - back * 28_800_000 for back in (1, 2)]
+
+
+def test_settlements_of_another_contract_are_invalid() -> None:
     with pytest.raises(InvalidReply):
-        _settled({**SETTLED[0], **change}, *SETTLED[1:])
-
-
-def test_a_settlement_out_of_range_is_left_out_alone_and_none_at_all_is_unknown() -> None:
-    newest, middle, oldest = SETTLED
-    absurd = {**middle, "fundingRate": "1e99"}
-    assert _settled(newest, absurd, oldest) == [1794787200000 - 57_600_000, 1794787200000]
-    with pytest.raises(InvalidReply):
-        _settled(absurd)
-    with pytest.raises(UnknownToUpstream):
-        _settled()
-
-
-def test_more_settlements_than_were_asked_for_are_invalid() -> None:
-    times = [1794787200000 - back * 3_600_000 for back in range(MAX_SETTLEMENTS + 1)]
-    rows = [{**SETTLED[0], "fundingRateTimestamp": str(time)} for time in times]
-    assert _settled(*rows[:-1]) == times[-2::-1]
-    with pytest.raises(InvalidReply):
-        _settled(*rows)
+        decode_rates(msgspec.json.encode({"list": SETTLED}), "ETHUSDT")
 
 
 @pytest.mark.parametrize("text", ["", "1794787212", "-1", "12345678901234567890123"])

@@ -5,7 +5,7 @@ The rows have the shape of replies of 2026-09; the values are our own.
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import httpx2
@@ -20,7 +20,7 @@ from barograph.errors import (
     UpstreamError,
 )
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
-from barograph.markets.exchange import Exchange, MarketHistory, PastValue, SettlementHistory
+from barograph.markets.exchange import Exchange, MarketHistory, PastValue
 from barograph.markets.records import Perpetual, Perpetuals
 from barograph.markets.settlements import SettledRate
 from barograph.settings import Settings
@@ -96,10 +96,6 @@ class Venue(ScriptedVenue[HyperliquidExchange]):
 
 def past(method: Callable[..., Awaitable[Any]], days: int = 30) -> Call:
     return lambda exchange: method(exchange, "BTC", END - days * DAY, END)
-
-
-def newest(exchange: SettlementHistory) -> Awaitable[Sequence[SettledRate]]:
-    return exchange.settlements("BTC")
 
 
 prices, rates = HyperliquidExchange.past_prices, HyperliquidExchange.past_settlements
@@ -183,7 +179,7 @@ def test_a_status_is_named_by_kind(status: int, kind: type[UpstreamError]) -> No
         assert getattr(error, "retry_after", pause) == pause
 
 
-@pytest.mark.parametrize("call", [newest, past(rates), past(prices)])
+@pytest.mark.parametrize("call", [past(rates), past(prices)])
 @pytest.mark.parametrize("status", [200, 422])
 def test_the_past_of_an_unknown_contract_is_unknown(call: Call, status: int) -> None:
     venue = Venue()
@@ -192,28 +188,19 @@ def test_the_past_of_an_unknown_contract_is_unknown(call: Call, status: int) -> 
     assert type(venue.read(call)) is UnknownToUpstream
 
 
-def test_settlements_are_the_newest_200_at_their_full_hour() -> None:
-    venue = Venue()
-    found = venue.read(newest)
-    assert [each.at for each in found] == [END - number * HOUR for number in range(199, -1, -1)]
-    assert found[-1] == SettledRate("BTC", END, END // HOUR % 1000 / 10**4)
-
-
-def test_an_implausible_settlement_is_refused_and_one_from_the_future_left_out() -> None:
+def test_an_implausible_settlement_and_one_from_the_future_are_left_out() -> None:
     venue = Venue()
     bad = [settlement(END - HOUR, fundingRate="0.3"), settlement(END + HOUR)]
-    venue.replies["fundingHistory"] = [settlement(END), *bad]
-    assert [each.at for each in venue.read(newest)] == [END]
-    assert venue.read().refused == {"settledFundingRatePct": ["BTC"]}
+    venue.replies["fundingHistory"] = [settlement(END - 2 * HOUR), *bad]
+    assert [each.at for each in venue.read(past(rates))] == [END - 2 * HOUR]
 
 
 @pytest.mark.outcome(
     "An exchange stamps a settlement late, or sends an unreadable row of its history",
     "The settlement counts for its hour. Only that row is left out, and logged.",
 )
-@pytest.mark.parametrize("call", [newest, past(rates)])
 def test_a_late_settlement_belongs_to_its_hour_and_a_bad_row_costs_itself(
-    call: Call, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     hours = [END - 3 * HOUR, END - 2 * HOUR, END - HOUR]
     times = [hours[0] + 1433 * SECOND, hours[1] + 111 * SECOND, hours[2] - 59 * SECOND]
@@ -222,18 +209,17 @@ def test_a_late_settlement_belongs_to_its_hour_and_a_bad_row_costs_itself(
     late = [settlement(at, time=time) for at, time in zip(hours, times, strict=True)]
     venue.replies["fundingHistory"] = [*late, *bad]
     expected = [SettledRate("BTC", at, at // HOUR % 1000 / 10**4) for at in hours]
-    assert venue.read(call) == expected
+    assert venue.read(past(rates)) == expected
     left_out = [each for each in caplog.records if each.message == "past rows left out"]
     assert {each.__dict__["rows"] for each in left_out} == {2}
 
 
-@pytest.mark.parametrize("call", [newest, past(rates)])
-def test_settlements_that_cannot_be_right_are_invalid(call: Call) -> None:
+def test_settlements_that_cannot_be_right_are_invalid() -> None:
     unreadable = [settlement(END, time=time) for time in (None, END // 1000)]
     for bad in ([settlement(END, coin="ETH")], unreadable):
         venue = Venue()
         venue.replies["fundingHistory"] = [settlement(END - HOUR), *bad]
-        assert type(venue.read(call)) is InvalidReply
+        assert type(venue.read(past(rates))) is InvalidReply
 
 
 def test_thirty_days_come_hour_by_hour_in_as_few_requests_as_possible() -> None:
@@ -255,9 +241,7 @@ def test_a_price_that_no_hour_can_use_is_left_out() -> None:
     assert [each.at for each in venue.read(past(prices))] == [END - HOUR]
 
 
-@pytest.mark.parametrize(
-    ("poll_seconds", "least", "most"), [(5, 440, 600), (2, 340, 1200 - 690 - 60)]
-)
+@pytest.mark.parametrize(("poll_seconds", "least", "most"), [(5, 440, 600), (2, 340, 1200 - 660)])
 def test_history_and_live_calls_stay_below_the_rate_limit_together(
     poll_seconds: float, least: int, most: int
 ) -> None:
@@ -273,4 +257,4 @@ def test_history_and_live_calls_stay_below_the_rate_limit_together(
     assert len(spent) == 12 * 3
     minutes = [sum(w for at, w in spent if start <= at < start + MINUTE) for start, _ in spent]
     assert least < max(minutes) < most
-    assert live_weight_per_minute(poll_seconds) == 60 / poll_seconds * 22 + 30
+    assert live_weight_per_minute(poll_seconds) == 60 / poll_seconds * 22

@@ -446,10 +446,13 @@ class MissingVenue(Record):
 
 
 class FundingSpread(Record):
-    """The widest difference of funding between two venues."""
+    """The widest difference of settled funding between two venues, over the same 8 hours.
 
-    highest: str
-    lowest: str
+    `highest` and `lowest` are None if all venues settled the same.
+    """
+
+    highest: str | None
+    lowest: str | None
     pct8h: float
 
 
@@ -472,6 +475,14 @@ class CrossVenue(Record):
     contract: str | None = None
     pricePerCoin: float | None = None
     fundingRatePct8h: float | None = None
+    settledPct8h: float | None = None
+    settledPct24h: float | None = None
+    settledPct7d: float | None = None
+    settledPct30d: float | None = None
+    settledYearlyPct8h: float | None = None
+    settledYearlyPct24h: float | None = None
+    settledYearlyPct7d: float | None = None
+    settledYearlyPct30d: float | None = None
     openInterestUsd: float | None = None
     openInterestCoins: float | None = None
     weightPct: float | None = None
@@ -506,6 +517,7 @@ class CrossCoin(Record):
     totalOpenInterestUsd: float | None = None
     totalOpenInterestCoins: float | None = None
     weightedFundingRatePct8h: float | None = None
+    settledTo: Timestamp | None = None
     fundingSpread: FundingSpread | None = None
     liquidations24hAtLeastUsd: float | None = None
 

@@ -24,12 +24,11 @@ from barograph.kit.timestamps import (
 from barograph.macro.evidence import MacroEvidence, curve_turn, day_start, flow_week
 from barograph.markets.evidence import (
     FORTNIGHT_OF_HOURS,
+    FORTNIGHT_OF_WINDOWS,
     TRAILING,
     WEEK_OF_HOURS,
-    FundingSettlement,
     Hour,
     MarketEvidence,
-    SpreadHour,
     backfill_basis,
     change_pct,
     coins_change_pct,
@@ -39,6 +38,7 @@ from barograph.markets.evidence import (
 from barograph.markets.liquidations import LiquidationHour
 from barograph.markets.records import MAJORS
 from barograph.markets.regime import eight_hour_rate
+from barograph.markets.settlements import SettledFunding
 from barograph.markets.venues import VENUES
 
 OPEN_INTEREST_MOVE_PCT = 8.0
@@ -74,13 +74,13 @@ def regime_change(evidence: MarketEvidence) -> Iterator[Draft]:
 
 
 def funding_flip(evidence: MarketEvidence) -> Iterator[Draft]:
-    """The funding rate of BTC, ETH or SOL changed its sign since its last nonzero settlement.
+    """The settled funding of BTC, ETH or SOL changed its sign since the last nonzero rate.
 
-    The rate of a settlement is the last rate that we read before it.
+    The rates are those that the exchange itself reports, usually minutes after the settlement.
     """
     bases = {perpetual.contract: base for base, perpetual in evidence.majors.items()}
     for settled in evidence.settlements:
-        before = evidence.trailing.settled_with_a_sign(settled.contract)
+        before = evidence.trailing.signed_before(settled)
         if before is None or before.funding_rate_pct * settled.funding_rate_pct >= 0:
             continue
         base = bases.get(settled.contract, settled.contract)
@@ -267,33 +267,33 @@ def volatility_extreme(evidence: MarketEvidence) -> Iterator[Draft]:
 
 
 def funding_spread(evidence: MarketEvidence) -> Iterator[Draft]:
-    """The funding rates of BTC, ETH or SOL differ between venues more than in 97.5 % of the hours.
+    """What venues settled for BTC, ETH or SOL differs more than in 97.5 % of the last 30 days.
 
-    The difference is the highest rate less the lowest, each per eight hours. It is compared with
-    the hours of the last 14 to 30 days that were recorded at all of these venues.
+    The difference is the highest sum of settled rates over eight hours less the lowest, over the
+    same hours at every venue. It is compared with the same windows of the last 14 to 30 days.
     """
-    at = evidence.reading.as_of
     spreads = evidence.spreads if evidence.closed_hour is not None else None
     for base, now in (spreads or {}).items():
-        count, spread = len(now.hours), now.spread_pct
-        if count < FORTNIGHT_OF_HOURS or now.rank < EXTREME_PERCENTILE or spread <= 0:
+        count, spread = len(now.windows), now.spread_pct
+        if count < FORTNIGHT_OF_WINDOWS or now.rank < EXTREME_PERCENTILE or spread <= 0:
             continue
         low, high = (f"{rate(now.rates[end])} at {VENUES[end].title}" for end in now.ends)
-        known = [hour.spread_pct for hour in now.hours]
         yield Draft(
             subject=base.lower(),
             headline=f"{base} funding differs by {spread:.4f} percentage points per 8 h between "
             f"{' and '.join(VENUES[end].title for end in now.ends)}",
-            sentence=f"{base} funding per 8 hours was {high} and {low}. The difference is "
-            f"{spread:.4f} percentage points, {percentile_text(spread, known, f'{count} hours')} "
-            f"at the same venues.{_basis(now.hours)}",
+            sentence=f"In the 8 hours to {time_text(now.end)}, settled {base} funding was {high} "
+            f"and {low}. The difference is {spread:.4f} percentage points, "
+            f"{percentile_text(spread, now.windows, f'{count} windows of 8 hours')} at the same "
+            "venues.",
             coins=[base],
-            window=(at - TRAILING, at),
+            window=(now.end - TRAILING, now.end),
             inputs={
+                "settled_at": iso_timestamp(now.end),
                 "funding_8h_pct": dict(now.rates),
                 "spread_pct": round(spread, 6),
                 "percentile": round(now.rank, 4),
-                "hours_compared": count,
+                "windows_compared": count,
             },
             source="; ".join(now.sources),
         )
@@ -439,7 +439,7 @@ def curve_turn_of_sign(evidence: MacroEvidence) -> Iterator[Draft]:
     )
 
 
-def _basis(compared: Sequence[Hour | SpreadHour]) -> str:
+def _basis(compared: Sequence[Hour]) -> str:
     """A sentence about the back-filled hours; empty if there are none."""
     basis = backfill_basis(compared)
     return "" if basis is None else f" {basis}"
@@ -452,7 +452,7 @@ def _moved(pct: float) -> str:
     return f"{'rose' if pct > 0 else 'fell'} by {shown} to"
 
 
-def _per_8h(settled: FundingSettlement) -> str:
+def _per_8h(settled: SettledFunding) -> str:
     pct = eight_hour_rate(settled.funding_rate_pct, settled.funding_interval_hours)
     return f"{rate(pct)} per 8 h"
 

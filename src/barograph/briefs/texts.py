@@ -155,7 +155,7 @@ LABELS = {
     "open_interest_usd": "Open interest, in USD",
     "open_interest_usd_before": "Open interest 24 hours earlier, in USD",
     "percentile": "Percentile, equal values by half",
-    "read_at": "Time of that reading",
+    "read_at": "Report first read",
     "reason": "Reason",
     "settled_at": "Settlement",
     "short_usd": "Shorts liquidated",
@@ -169,6 +169,7 @@ LABELS = {
     "us3m_pct": "3-month yield",
     "volatility_pct": "Volatility, annualised",
     "watched_pct": "Coverage of the hour",
+    "windows_compared": "Windows of 8 hours compared",
 }
 """The names of inputs in words."""
 

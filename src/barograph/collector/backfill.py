@@ -281,8 +281,7 @@ class BackfillJob(Job):
         async def work(tx: Transaction) -> None:
             span = asked if missing is None else None
             await record_backfill(tx, ContractName(self._venue, contract), rows, span, now)
-            if perpetual.base in MAJORS:
-                await record_settlement_reports(tx, self._venue, past.settlements, now)
+            await record_settlement_reports(tx, self._venue, past.settlements, now)
             await publish(tx, [Publication.of(self._feed, state.progress(now))])
 
         await FencedDatabase(self._database, lease).write(work)

@@ -18,19 +18,18 @@ from barograph.events.records import NewEvent
 from barograph.events.store import append_events
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.lease import Lease
-from barograph.kit.timestamps import HOUR, MINUTE, SECOND
+from barograph.kit.timestamps import MINUTE, SECOND
 from barograph.macro.evidence import NO_FIGURES, YIELD_DAYS, MacroEvidence
 from barograph.macro.records import US3M, US10Y
 from barograph.macro.store import as_known_at, etf_series
 from barograph.markets.disputes import DISPUTES, Disputes, DisputeTracker, Measure
-from barograph.markets.evidence import FundingSpread, SpreadRecord, funding_spreads
+from barograph.markets.evidence import FundingSpread, funding_spreads
 from barograph.markets.failover import VENUE_IN_USE, Failover, Switch, VenueInUse
 from barograph.markets.judge import MarketConclusion, MarketJudge, record_market
 from barograph.markets.market_events import switch_event
 from barograph.markets.records import MAJORS, BackfillProgress, Perpetuals, without_open_interest
 from barograph.markets.regime import DWELL
-from barograph.markets.store import spread_hours
-from barograph.markets.venues import VENUES, source_of
+from barograph.markets.venues import source_of
 from barograph.markets.view import BACKFILL, is_fresh
 from barograph.settings import Settings
 from barograph.signals.judge import (
@@ -106,8 +105,6 @@ class Judge:
 
         self._tracker = DisputeTracker()
         self._disputes = Disputes(0)
-        self._spreads = SpreadRecord()
-        self._spreads_of: tuple[object, ...] = ()
         self._known_in_use: VenueInUse | None = None
         """The venue in use as readers know it."""
 
@@ -135,14 +132,14 @@ class Judge:
             await self._signals.load(tx)
             await self._briefs.load(tx)
             self._filled_at = {venue: await self._majors_filled_at(tx, venue) for venue in venues}
-            await self._load_spreads(tx, now)
             self._macro = await known_figures(tx, self._settings, now)
 
         await database.read(work)
 
     async def refresh(self, database: Database, now: int) -> None:
-        """Read again, once per minute: daily figures, the hour a day ago, hours back-filled since.
+        """Read again, once per minute, what other jobs have stored.
 
+        That is daily figures, settled funding, the hour a day ago and hours back-filled since.
         While they can't be read, the last ones are used until they are too old.
         """
         if now // MINUTE == self._macro.at // MINUTE:
@@ -156,22 +153,12 @@ class Judge:
                 if filled_at != self._filled_at.get(venue):
                     await market.load_trailing(tx, now)
                     self._filled_at[venue] = filled_at
-            await self._load_spreads(tx, now)
+                await market.load_settled(tx, now)
 
         try:
             await database.read(work)
         except DatabaseUnavailable as error:
             log.warning("daily figures not read", extra={"reason": str(error)})
-
-    async def _load_spreads(self, tx: Transaction, now: int) -> None:
-        """Load the record of funding spreads, once per hour and after a back-fill."""
-        key = (now // HOUR, *self._filled_at.values())
-        if len(self._markets) > 1 and key != self._spreads_of:
-            majors = {
-                venue: {VENUES[venue].contract(base): base for base in MAJORS}
-                for venue in self._markets
-            }
-            self._spreads, self._spreads_of = await spread_hours(tx, majors, now), key
 
     def of(self, venue: str) -> MarketJudge:
         """What judges one venue; it takes that venue's samples and liquidations."""
@@ -275,7 +262,15 @@ class Judge:
             return None
         fresh = self._fresh_readings(market.reading.as_of)
         fair = {venue: each for venue, each in fresh.items() if not self._is_disputed(venue)}
-        return funding_spreads(fair, self._spreads)
+        record = {
+            asset: {
+                venue: market.settled_windows[asset]
+                for venue, market in self._markets.items()
+                if asset in market.settled_windows
+            }
+            for asset in MAJORS
+        }
+        return funding_spreads(fair, record)
 
     def _is_disputed(self, venue: str) -> bool:
         return "funding" in self._disputes.of(venue)

@@ -40,7 +40,7 @@ _TWINS = {
 _NOTES = {
     "getDerivatives": "`available` is false for an unknown symbol.",
     "getMarketState": "With a citation to quote.",
-    "getCross": "A total is null while a venue is missing.",
+    "getCross": "Compare `settledPct8h`; live rates are estimates.",
     "getEvents": "Pass the last `id` that you have seen as `after`.",
     "getStatus": "Always 200; read `status`.",
     "getHistory": "For the next page, pass `next` as `after`.",

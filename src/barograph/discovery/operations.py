@@ -105,9 +105,9 @@ TEXTS: Mapping[str, str] = {
     "that its digests cover, so you can recompute them. Empty unless the operator has announced "
     "that stances become public.",
     "getMeasureSeries": "Recorded history of any measure. Oldest first. A gap is a point with the "
-    "value null. Funding is scaled to 8 hours, except settled-funding (BTC, ETH and SOL only). A "
-    "series begins with its first record. An error about `from` names the earliest time that is "
-    "kept.",
+    "value null. Funding is scaled to 8 hours, except settled-funding, which has only what the "
+    "exchange reports as settled. A series begins with its first record. An error about `from` "
+    "names the earliest time that is kept.",
     "listLiquidations": "Every recorded liquidation of a time range, oldest first. Time, contract, "
     "side of the position, size, price and USD, with the times we covered. For "
     "whole days, use the daily files.",
@@ -127,9 +127,9 @@ TEXTS: Mapping[str, str] = {
     "what followed other labels and what came just before; one case per leg. A comparison says how "
     "small a difference it would have shown. No win rate. Fewer than 30 cases or 10 episodes have "
     "only counts. Empty if stances stay private.",
-    "getCross": "Every coin at all venues. Price, funding per 8 h and one-sided open interest of "
-    "each venue; totals (null while a venue is missing, which is then named); funding weighted by "
-    "open interest; the widest spread.",
+    "getCross": "Every coin at all venues. Price, one-sided open interest, and the funding settled "
+    "over the same 8 h, 24 h, 7 d and 30 d, with its widest spread. Live rates and their weighted "
+    "mean are estimates. Totals are null while a venue is missing.",
     "getCrossCoin": "One coin at all venues. Each venue also with its own rate, interval, price, "
     "times, way of counting and liquidations. `state` says why a venue is left out of a total. "
     "Accepts names such as bitcoin and PEPE.",

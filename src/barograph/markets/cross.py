@@ -4,7 +4,7 @@ Venues match by the coin that each of them declares, never by price. A sum needs
 lists the coin. Values that disagree are shown beside each other and never averaged.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import permutations
 from statistics import median
@@ -16,6 +16,7 @@ from barograph.kit.timestamps import iso_timestamp
 from barograph.markets.disputes import Dispute, Measure
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.records import MAJORS, Perpetual, Perpetuals
+from barograph.markets.settlements import RATE_DIGITS, SettledSums, SettledWindows
 from barograph.markets.venues import VENUES, Venue
 from barograph.markets.view import FreshnessLimits, is_fresh
 
@@ -27,7 +28,6 @@ PRICE, FUNDING, OPEN_INTEREST = "price", "funding", "open-interest"
 MAX_DIFFERENCE = 0.05
 """How far a mark may be from that of the deepest venue before it counts as another asset."""
 
-RATE_DIGITS = 8
 MIN_COMMON = 8
 """If most of this many common coins differ, a venue's prices are wrong, not its assets."""
 
@@ -45,6 +45,7 @@ class VenueFacts(NamedTuple):
 
     failing_since: int | None = None
     disputed: Mapping[Measure, Dispute] = {}
+    settled: SettledWindows | None = None
 
     def state(self, limits: FreshnessLimits, now: int) -> tuple[State, str | None]:
         """The state of its data, and the reason unless it is `ok`."""
@@ -85,6 +86,14 @@ class CrossVenue(NamedTuple):
     """In single coins, whatever the contract's multiplier."""
 
     funding_8h_pct: float | None = None
+    """The live rate: an estimate of the next settlement."""
+
+    settled: SettledSums | None = None
+    """What it settled in the windows of its coin; None if the shortest of them is unknown."""
+
+    settled_choices: Sequence[SettledSums] = ()
+    """The same, for the windows that ended last."""
+
     liquidated_usd: tuple[float, float] | None = None
     """Longs and shorts of 24 hours; None if unknown, or if we covered too little."""
 
@@ -108,10 +117,12 @@ class Missing(Struct, frozen=True):
 
 
 class Spread(Struct, frozen=True, rename={"pct_8h": "pct8h"}):
-    """The widest difference of funding between venues."""
+    """The widest difference of settled funding between venues, over the same eight hours."""
 
-    highest: str
-    lowest: str
+    highest: str | None
+    """None, as `lowest`, if all venues settled the same."""
+
+    lowest: str | None
     pct_8h: float
 
 
@@ -133,6 +144,9 @@ class CrossCoin(NamedTuple):
     """In percent, in the order of `venues`; None for a venue that is left out."""
 
     funding_missing: Sequence[Missing]
+    settled_to: int | None
+    """When the windows of settled funding end, at all venues; None if none is known."""
+
     spread: Spread | None
     at_least_usd: float | None
     """The liquidations that we saw; None if those of no venue are known."""
@@ -207,6 +221,7 @@ def _entries(
     """Each contract of a fresh reading, by its coin."""
     why = "; ".join(each.why for each in facts.disputed.values()) or None
     unwatched = frozenset(reading.unwatched)
+    settled = {} if facts.settled is None else facts.settled.contracts
     for perpetual in reading.contracts:
         coins = perpetual.open_interest_coins
         entry = CrossVenue(
@@ -219,6 +234,8 @@ def _entries(
             perpetual.open_interest_usd,
             None if coins is None else coins * perpetual.multiplier,
             perpetual.funding_8h_pct,
+            None,
+            settled.get(perpetual.contract, ()),
             None
             if sums is None or perpetual.contract in unwatched
             else sums.get(perpetual.contract, _ZERO),
@@ -283,6 +300,8 @@ def _coin(asset: str, listed: Sequence[CrossVenue], wrong: Collection[str]) -> C
     right = _priced(each for each in listed if each.venue not in wrong)
     deepest = max(right, key=_depth, default=None)
     entries = [_compared(each, deepest, wrong) for each in listed]
+    settled_to = _common_end(entry for entry in entries if entry.state != "different asset")
+    entries = [_settled(entry, settled_to) for entry in entries]
     expected = [entry for entry in entries if entry.state != "different asset"]
     missing = _missing(expected, PRICE, OPEN_INTEREST)
     unweighted = _missing(expected, PRICE, OPEN_INTEREST, FUNDING)
@@ -305,6 +324,7 @@ def _coin(asset: str, listed: Sequence[CrossVenue], wrong: Collection[str]) -> C
         funding_8h_pct=sum(funding) if funding else None,
         weights=weights,
         funding_missing=unweighted,
+        settled_to=settled_to,
         spread=_spread(expected),
         at_least_usd=sum(map(sum, seen)) if seen else None,
     )
@@ -325,23 +345,34 @@ def _sum(values: Iterable[float | None]) -> float:
     return sum(value for value in values if value is not None)
 
 
+def _common_end(entries: Iterable[CrossVenue]) -> int | None:
+    """The end of the windows that most venues know; of two, the later one."""
+    ends = Counter(settled.end for entry in entries for settled in entry.settled_choices)
+    return max(ends, key=lambda end: (ends[end], end), default=None)
+
+
+def _settled(entry: CrossVenue, end: int | None) -> CrossVenue:
+    known = (settled for settled in entry.settled_choices if settled.end == end)
+    return entry._replace(settled=next(known, None))
+
+
 def _spread(entries: Sequence[CrossVenue]) -> Spread | None:
     """None with fewer than two venues."""
     rates = [
-        (entry.funding_8h_pct, entry.venue)
+        (entry.settled.pct_8h, entry.venue)
         for entry in entries
-        if entry.funding_8h_pct is not None and FUNDING not in entry.disputed
+        if entry.settled is not None and FUNDING not in entry.disputed
     ]
     # A venue with two contracts of a coin has no spread with itself.
     pairs = [
-        (high - low, highest, lowest)
+        (round(high - low, RATE_DIGITS), highest, lowest)
         for (high, highest), (low, lowest) in permutations(rates, 2)
         if highest != lowest
     ]
     if not pairs:
         return None
     widest, highest, lowest = max(pairs)
-    return Spread(highest, lowest, round(widest, RATE_DIGITS))
+    return Spread(highest, lowest, widest) if widest else Spread(None, None, 0.0)
 
 
 def _known_interest(coin: CrossCoin) -> float:

@@ -19,7 +19,6 @@ from barograph.kit.lists import ListBody, ListHead
 from barograph.kit.timestamps import SECOND, iso_timestamp
 from barograph.kit.wire import Notice, WireModel
 from barograph.markets.cross import (
-    RATE_DIGITS,
     CrossCoin,
     CrossMarket,
     CrossVenue,
@@ -28,6 +27,7 @@ from barograph.markets.cross import (
 )
 from barograph.markets.documents import FundingRatePct, NextFundingTime
 from barograph.markets.perpetuals import AsOf
+from barograph.markets.settlements import RATE_DIGITS, WINDOW_DAYS
 from barograph.markets.venues import Completeness
 from barograph.markets.view import FreshnessLimits
 from barograph.terms.sources import SOURCES, Unconfirmed
@@ -37,6 +37,7 @@ VENUES_PATH = "/api/v1/venues"
 KEEP_MS = 2 * SECOND
 """How long caches may keep the list of venues, which states ages."""
 
+DAYS_PER_YEAR = 365
 Number = float | None
 Text = str | None
 
@@ -61,11 +62,11 @@ class MissingVenue(WireModel):
 
 
 class FundingSpread(WireModel):
-    """The widest funding difference between two venues."""
+    """The widest difference of settled funding between two venues, over the same 8 hours."""
 
-    highest: Annotated[str, _is("The venue with the highest rate.")]
-    lowest: str
-    pct8h: Annotated[float, _is("The difference, in percent per 8 hours.")]
+    highest: Annotated[Text, _is("The venue that settled most; null if all settled the same.")]
+    lowest: Text
+    pct8h: Annotated[float, _is("The difference of `settledPct8h`.")]
 
 
 class CrossVenueEntry(WireModel):
@@ -80,7 +81,23 @@ class CrossVenueEntry(WireModel):
     reason: Reason
     contract: Annotated[Text, _is("Full name at the venue.")]
     pricePerCoin: Annotated[Number, _is("Mark price of one coin.")]
-    fundingRatePct8h: Annotated[Number, _is("Funding rate per 8 hours, in percent.")]
+    fundingRatePct8h: Annotated[Number, _is("The live rate per 8 hours, in percent: an estimate.")]
+    settledPct8h: Annotated[
+        Number,
+        _is(
+            "What longs paid to shorts in the 8 hours to `settledTo`, in percent: the sum of the "
+            "rates that the venue reports as settled. Null unless all of them are known."
+        ),
+    ]
+    settledPct24h: Number
+    settledPct7d: Number
+    settledPct30d: Number
+    settledYearlyPct8h: Annotated[
+        Number, _is("The same per year: times 365, divided by the days, not compounded.")
+    ]
+    settledYearlyPct24h: Number
+    settledYearlyPct7d: Number
+    settledYearlyPct30d: Number
     openInterestUsd: Annotated[Number, _is("One-sided.")]
     openInterestCoins: Annotated[Number, _is("One-sided, in single coins, also for 1000PEPE.")]
     weightPct: Annotated[Number, _is("Weight in `weightedFundingRatePct8h`, in percent.")]
@@ -119,8 +136,17 @@ class _CrossTotals(WireModel):
     totalOpenInterestUsd: Annotated[Number, _is("Null if `openInterestMissing` names a venue.")]
     totalOpenInterestCoins: Annotated[Number, _is("Also null if a venue sends only USD.")]
     openInterestMissing: list[MissingVenue]
-    weightedFundingRatePct8h: Annotated[Number, _is("Null if `fundingMissing` names a venue.")]
+    weightedFundingRatePct8h: Annotated[
+        Number,
+        _is(
+            "Live rates weighted by open interest: an estimate. Null if `fundingMissing` is not []."
+        ),
+    ]
     fundingMissing: list[MissingVenue]
+    settledTo: Annotated[
+        Text,
+        _is("End of the settled windows, the same at every venue: 00:00, 08:00 or 16:00 UTC."),
+    ]
     fundingSpread: Annotated[FundingSpread | None, _is("Null with fewer than two venues.")]
     liquidations24hAtLeastUsd: Annotated[Number, _is("What we saw: a lower bound, no total.")]
 
@@ -263,12 +289,14 @@ def _totals(coin: CrossCoin) -> dict[str, Any]:
         "openInterestMissing": coin.open_interest_missing,
         "weightedFundingRatePct8h": _rounded(coin.funding_8h_pct, RATE_DIGITS),
         "fundingMissing": coin.funding_missing,
+        "settledTo": _text(coin.settled_to),
         "fundingSpread": coin.spread,
         "liquidations24hAtLeastUsd": _rounded(coin.at_least_usd, 2),
     }
 
 
 def _row(each: CrossVenue, weight: float | None) -> dict[str, Any]:
+    settled = each.settled.all_pct if each.settled is not None else (None,) * len(WINDOW_DAYS)
     return {
         "venue": each.venue,
         "state": each.state,
@@ -276,6 +304,8 @@ def _row(each: CrossVenue, weight: float | None) -> dict[str, Any]:
         "contract": None if each.contract is None else each.contract.contract,
         "pricePerCoin": each.price,
         "fundingRatePct8h": each.funding_8h_pct,
+        **dict(zip(_SETTLED, settled, strict=True)),
+        **dict(zip(_SETTLED_YEARLY, map(yearly, settled, WINDOW_DAYS.values()), strict=True)),
         "openInterestUsd": each.interest_usd,
         "openInterestCoins": each.interest_coins,
         "weightPct": _rounded(weight, 2),
@@ -310,6 +340,11 @@ def _table_rows(coin: CrossCoin) -> Iterator[list[Any]]:
     totals["fundingSpread"] = None if coin.spread is None else coin.spread.pct_8h
     for each, weight in zip(coin.venues, coin.weights, strict=True):
         yield [*totals.values(), *_row(each, weight).values()]
+
+
+def yearly(pct: float | None, days: float) -> float | None:
+    """What was settled over so many days, per year, without compounding."""
+    return None if pct is None else round(pct * DAYS_PER_YEAR / days, RATE_DIGITS)
 
 
 class VenueRoles(NamedTuple):
@@ -392,6 +427,8 @@ def _text(at: int | None) -> str | None:
     return None if at is None else iso_timestamp(at)
 
 
+_SETTLED = [f"settledPct{window}" for window in WINDOW_DAYS]
+_SETTLED_YEARLY = [f"settledYearlyPct{window}" for window in WINDOW_DAYS]
 CROSS_COLUMNS = (*_CrossTotals.model_fields, *CrossVenueEntry.model_fields)
 
 _OWN = {

@@ -13,8 +13,9 @@ from typing import NamedTuple
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.failover import Switch
 from barograph.markets.liquidations import LiquidationHour, LiquidationTotals
-from barograph.markets.records import MAJORS, Perpetual, Perpetuals, majors_of
+from barograph.markets.records import MAJORS, Perpetual, Perpetuals
 from barograph.markets.regime import Regime
+from barograph.markets.settlements import RATE_DIGITS, SHORTEST_WINDOW, SettledFunding
 
 TRAILING = 30 * DAY
 """How far back rules look, in milliseconds: 720 hours, the newest included."""
@@ -22,6 +23,7 @@ TRAILING = 30 * DAY
 HOURS_PER_DAY = 24
 WEEK_OF_HOURS = 7 * HOURS_PER_DAY
 FORTNIGHT_OF_HOURS = 14 * HOURS_PER_DAY
+FORTNIGHT_OF_WINDOWS = 14 * DAY // SHORTEST_WINDOW
 HOURS_PER_YEAR = 365 * HOURS_PER_DAY
 MIN_VENUES = 2
 SPIKE = 4.45
@@ -56,16 +58,6 @@ class Hour(NamedTuple):
         return _coins(self.recorded_coins, self)
 
 
-class FundingSettlement(NamedTuple):
-    """The last rate that we read before a contract's funding was settled at `at`."""
-
-    contract: str
-    at: int
-    funding_rate_pct: float
-    funding_interval_hours: float
-    read_at: int
-
-
 class Outage(NamedTuple):
     """A time without readings: from the last one to the one that ended it."""
 
@@ -75,24 +67,21 @@ class Outage(NamedTuple):
     """How the exchange failed; None if it didn't: the collector was down, or storing failed."""
 
 
-class SpreadHour(NamedTuple):
-    """The spread of funding between venues at the start of one hour."""
-
-    spread_pct: float
-    is_backfilled: bool = False
-
-
 class FundingSpread(NamedTuple):
-    """How far an asset's funding rates differ between venues, now and in the hours before."""
+    """How far the settled funding of an asset differs between venues over the same eight hours."""
+
+    end: int
+    """When the eight hours ended, in milliseconds since the Unix epoch."""
 
     rates: Mapping[str, float]
-    """In percent per eight hours, by venue; at least two."""
+    """What each venue settled in these hours, in percent; at least two."""
 
     sources: Sequence[str]
     """The published `source` of each venue."""
 
-    hours: Sequence[SpreadHour]
-    """The recorded hours in which the same venues have a rate, narrowest spread first."""
+    windows: Sequence[float]
+    """The spreads of the windows of the last 30 days in which all these venues are known, this one
+    included, narrowest first."""
 
     @property
     def ends(self) -> tuple[str, str]:
@@ -103,58 +92,45 @@ class FundingSpread(NamedTuple):
     @property
     def spread_pct(self) -> float:
         """The highest rate less the lowest, in percent per eight hours."""
-        return max(self.rates.values()) - min(self.rates.values())
+        return _spread(self.rates.values())
 
     @property
     def rank(self) -> float:
-        """The percentile of the spread among the hours."""
-        return percentile_rank(self.spread_pct, [hour.spread_pct for hour in self.hours])
+        """The percentile of the spread among the windows."""
+        return percentile_rank(self.spread_pct, self.windows)
 
 
-class SpreadRecord:
-    """The funding rates of the majors at every venue, by hour."""
-
-    def __init__(self) -> None:
-        self._rates: dict[str, dict[int, dict[str, tuple[float, bool]]]] = {}
-        self._hours: dict[tuple[str, frozenset[str]], list[SpreadHour]] = {}
-
-    def add(
-        self, venue: str, asset: str, at: int, funding_8h_pct: float, *, is_backfilled: bool = False
-    ) -> None:
-        """Add the rate of an hour, in percent per eight hours."""
-        rates = self._rates.setdefault(asset, {})
-        rates.setdefault(at, {})[venue] = funding_8h_pct, is_backfilled
-        self._hours.clear()
-
-    def hours(self, asset: str, venues: Iterable[str]) -> list[SpreadHour]:
-        """The hours in which all these venues have a rate, narrowest spread first."""
-        wanted = frozenset(venues)
-        if (asset, wanted) not in self._hours:
-            hours = []
-            for rates in self._rates.get(asset, {}).values():
-                if wanted <= rates.keys():
-                    values, is_backfilled = zip(*(rates[venue] for venue in wanted), strict=True)
-                    hours.append(SpreadHour(max(values) - min(values), any(is_backfilled)))
-            self._hours[asset, wanted] = sorted(hours)
-        return self._hours[asset, wanted]
+SettledRecord = Mapping[str, Mapping[str, Mapping[int, float]]]
+"""What was settled in each eight hours, by asset, venue and end."""
 
 
 def funding_spreads(
-    readings: Mapping[str, Perpetuals], record: SpreadRecord
+    readings: Mapping[str, Perpetuals], record: SettledRecord
 ) -> dict[str, FundingSpread]:
-    """The spreads of BTC, ETH and SOL, by asset.
+    """The spreads of BTC, ETH and SOL, by asset, in the newest eight hours that all venues know.
 
-    `readings` are the newest of the venues, by venue: only fresh ones with undisputed funding.
+    `readings` are the newest of the venues, by venue: only fresh ones with undisputed funding. If
+    their reports are late, the eight hours before count, but no earlier ones.
     """
-    majors = {venue: majors_of(reading) for venue, reading in readings.items()}
     spreads = {}
     for asset in MAJORS:
-        listed = {venue: known[asset] for venue, known in majors.items() if asset in known}
-        if len(listed) >= MIN_VENUES:
-            rates = {venue: major.funding_8h_pct for venue, major in listed.items()}
-            sources = [readings[venue].source for venue in rates]
-            spreads[asset] = FundingSpread(rates, sources, record.hours(asset, rates))
+        listed = {name: each for name, each in record.get(asset, {}).items() if name in readings}
+        if len(listed) < MIN_VENUES:
+            continue
+        ends = sorted(frozenset.intersection(*map(frozenset, listed.values())))
+        newest = min(reading.as_of for reading in readings.values())
+        if ends and ends[-1] > newest - 2 * SHORTEST_WINDOW:
+            rates = {name: windows[ends[-1]] for name, windows in listed.items()}
+            compared = ends[bisect_right(ends, ends[-1] - TRAILING) :]
+            past = sorted(_spread(each[end] for each in listed.values()) for end in compared)
+            sources = [readings[name].source for name in rates]
+            spreads[asset] = FundingSpread(ends[-1], rates, sources, past)
     return spreads
+
+
+def _spread(rates: Iterable[float]) -> float:
+    known = list(rates)
+    return round(max(known) - min(known), RATE_DIGITS)
 
 
 class TrailingRecord:
@@ -164,8 +140,8 @@ class TrailingRecord:
         self._majors: dict[str, _MajorHours] = defaultdict(_MajorHours)
         self._liquidations: list[LiquidationHour] = []
         self._totals: dict[float, list[float]] = {}
-        self._settled: dict[str, FundingSettlement] = {}
-        self._signed: dict[str, FundingSettlement] = {}
+        self.settled: dict[str, Sequence[SettledFunding]] = {}
+        """The known settlements of each major, by contract, oldest first."""
 
     def add_hour(self, base: str, hour: Hour) -> None:
         """Add an hour of a major; hours come in order and once."""
@@ -186,21 +162,11 @@ class TrailingRecord:
                 insort(totals, hour.total_usd)
         self._drop_liquidations(slice(bisect_right(known, hour.at - TRAILING, key=_at)))
 
-    def add_settlement(self, settlement: FundingSettlement) -> None:
-        """Add a settlement; only the newest of each contract is kept."""
-        known = self._settled.get(settlement.contract)
-        if known is None or known.at < settlement.at:
-            self._settled[settlement.contract] = settlement
-            if settlement.funding_rate_pct != 0:
-                self._signed[settlement.contract] = settlement
-
     def forget_after(self, latest: int) -> None:
         """Drop hours from the future, left by a clock that has been set back since."""
         for hours in self._majors.values():
             hours.forget_after(latest)
         self._drop_liquidations(_after(self._liquidations, latest))
-        self._settled = {name: each for name, each in self._settled.items() if each.at <= latest}
-        self._signed = {name: each for name, each in self._signed.items() if each.at <= latest}
 
     def hours(self, base: str, since: int = 0) -> Sequence[Hour]:
         """The hours of a major from `since` on, oldest first."""
@@ -241,13 +207,14 @@ class TrailingRecord:
             self._totals[min_watched_pct] = totals
         return totals
 
-    def settled(self, contract: str) -> FundingSettlement | None:
-        """The newest recorded settlement of a contract."""
-        return self._settled.get(contract)
-
-    def settled_with_a_sign(self, contract: str) -> FundingSettlement | None:
-        """The newest recorded settlement of a contract at a rate other than zero."""
-        return self._signed.get(contract)
+    def signed_before(self, settled: SettledFunding) -> SettledFunding | None:
+        """The last settlement of the same contract before that one at a rate other than zero."""
+        earlier = (
+            each
+            for each in reversed(self.settled.get(settled.contract, ()))
+            if each.at < settled.at and each.funding_rate_pct != 0
+        )
+        return next(earlier, None)
 
     def _drop_liquidations(self, part: slice) -> None:
         for hour in self._liquidations[part]:
@@ -329,8 +296,8 @@ class MarketEvidence(NamedTuple):
     closed_hour_assets: Sequence[tuple[str, float]]
     """The assets of that hour with their liquidations in USD, largest first."""
 
-    settlements: Sequence[FundingSettlement]
-    """Settlements that this reading is the first to show."""
+    settlements: Sequence[SettledFunding]
+    """Settlements of the majors that the exchange reported since the last reading."""
 
     outage: Outage | None
     """The time without readings that this reading ended."""
@@ -343,8 +310,8 @@ class MarketEvidence(NamedTuple):
     """The change of venue that made this reading the published one."""
 
     spreads: Mapping[str, FundingSpread] | None = None
-    """By asset, for BTC, ETH and SOL if at least two venues have a fresh rate. None if this
-    instance reads only one venue."""
+    """By asset, for BTC, ETH and SOL if at least two venues report the same eight hours. None if
+    this instance reads only one venue."""
 
 
 def realised_volatility(hours: Sequence[Hour]) -> float | None:
@@ -412,7 +379,7 @@ def coins_change_pct(before: Hour | None, now: Perpetual | None) -> float | None
     return change_pct(coins_before, coins)
 
 
-def backfill_basis(compared: Sequence[Hour | SpreadHour]) -> str | None:
+def backfill_basis(compared: Sequence[Hour]) -> str | None:
     """Which of the hours that a value is compared with we did not measure; None if none."""
     filled, total = sum(hour.is_backfilled for hour in compared), len(compared)
     if not filled:

@@ -43,17 +43,6 @@ class Exchange(Protocol):
         """Receive the liquidations of `contracts` until cancelled, reconnecting as needed."""
 
 
-class SettlementHistory(Protocol):
-    """An exchange's reports of settled funding rates; raises as `Exchange` does."""
-
-    async def settlements(self, contract: str) -> Sequence[SettledRate]:
-        """Read the newest settlements of one contract, each once, none in the future.
-
-        Raises:
-            UnknownToUpstream: the exchange has no such contract, or no settlement of it.
-        """
-
-
 class PastValue(NamedTuple):
     """A value at a full hour of the past."""
 

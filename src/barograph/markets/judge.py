@@ -18,7 +18,6 @@ from barograph.kit.database import Transaction
 from barograph.kit.timestamps import HOUR, MINUTE, SECOND
 from barograph.markets import store
 from barograph.markets.evidence import (
-    FundingSettlement,
     Hour,
     MarketEvidence,
     Outage,
@@ -42,6 +41,7 @@ from barograph.markets.market_events import (
 )
 from barograph.markets.records import (
     MAJORS,
+    ContractName,
     DayAgo,
     ExchangeHealth,
     Liquidation,
@@ -52,7 +52,7 @@ from barograph.markets.records import (
     majors_of,
 )
 from barograph.markets.regime import DWELL, Regime, RegimeChange, next_regime
-from barograph.markets.settlements import SettlementDetector
+from barograph.markets.settlements import SettledFunding, known_settlements, settled_windows
 from barograph.markets.store import ReadingRow, Resolution
 from barograph.markets.venues import (
     BYBIT,
@@ -86,7 +86,6 @@ class MarketConclusion(NamedTuple):
     watched: Sequence[Span] = ()
     regime_changes: Sequence[RegimeChange] = ()
     liquidation_hours: Sequence[LiquidationHour] = ()
-    settlements: Sequence[FundingSettlement] = ()
     events: Sequence[NewEvent] = ()
     evidence: MarketEvidence | None = None
     """What signals and briefs judge by; None when there was no reading."""
@@ -136,8 +135,13 @@ class MarketJudge:
         self._liquidations = LiquidationTracker(settings.liquidations_min_coverage_pct)
         self._recent: deque[Liquidation] = deque(maxlen=MAX_RECENT)
         self._recorded: dict[Resolution, int] = {}
-        self._detector = SettlementDetector()
-        self._settled: list[FundingSettlement] = []
+        self._settled: list[SettledFunding] = []
+        """Settlements that were reported since the last conclusion."""
+
+        self._reports_until = 0
+        self.settled_windows: dict[str, Mapping[int, float]] = {}
+        """What each major settled in every eight hours, by base asset and end."""
+
         self._trailing = TrailingRecord()
         self._day_ago = DayAgo({})
 
@@ -155,8 +159,9 @@ class MarketJudge:
         if self.is_in_use:  # the configuration may have named another venue before
             self.stored = await latest_snapshot(tx, PERPETUALS)
         self._bases = {} if self.reading is None else _bases(self.reading)
-        self._detector = SettlementDetector(self.reading)
+        self._reports_until = now if reading is None else reading.as_of
         await self.load_trailing(tx, now)
+        await self.load_settled(tx, now)
         await self.load_day_ago(tx, now)
         if reading is None:
             return
@@ -173,6 +178,20 @@ class MarketJudge:
         """Load the record that rules compare with; hours may have been back-filled since."""
         bases = _majors_of(self.venue, self._bases)
         self._trailing = await store.recent_record(tx, self.venue, bases, now)
+
+    async def load_settled(self, tx: Transaction, now: int) -> None:
+        """Load the reports of the majors' settled funding, and note which of them are new."""
+        newest = self._reports_until
+        for contract, base in _majors_of(self.venue, self._bases).items():
+            name = ContractName(self.venue, contract)
+            reports = await store.recent_settled_rates(tx, name, now)
+            known = self._trailing.settled[contract] = known_settlements(reports, now)
+            new = (each for each in known if each.read_at > self._reports_until)
+            self._settled += [each for each in new if not each.is_backfilled]
+            newest = max([newest, *(report.read_at for report in reports)])
+            if contract == VENUES[self.venue].contract(base):
+                self.settled_windows[base] = settled_windows(reports, now)
+        self._reports_until = newest
 
     async def load_day_ago(self, tx: Transaction, now: int) -> None:
         """Load the hour that 24-hour changes compare with; it may have been back-filled since."""
@@ -213,8 +232,6 @@ class MarketJudge:
         self._bases |= live  # a delisted contract keeps its name while its liquidations count
         self._liquidations.leave_out(frozenset(reading.not_crypto))
         self._trailing.forget_after(reading.as_of + AHEAD)
-        for settlement in self._settled:  # not stored yet, but part of the past
-            self._trailing.add_settlement(settlement)
         previous, self.regime = self.regime, self._judge_regime(reading)
         change = RegimeChange(reading.as_of, self.regime.label, self.regime.funding_8h_pct)
         if previous is None or previous.label != change.label:
@@ -229,7 +246,7 @@ class MarketJudge:
         )
         outage = None if now is None or not self.is_in_use else self._outage(reading.as_of)
         evidence = self._evidence(reading, (previous, self.regime), closed[-1:], outage)
-        self._settled += evidence.settlements
+        self._settled = []
         if reading is not self.reading:  # not the last one once more, at a change of venue
             self.health = ExchangeHealth(as_of=reading.as_of if now is None else now)
         self.reading = reading
@@ -245,7 +262,6 @@ class MarketJudge:
             watched=self._liquidations.unsaved_spans,
             regime_changes=list(self._changes),
             liquidation_hours=closed,
-            settlements=list(self._settled),
             events=[
                 *self._events,
                 *self._switch_events(change),
@@ -279,13 +295,10 @@ class MarketJudge:
         """Forget what is stored; until then every conclusion includes it."""
         self._liquidations.written(conclusion.liquidations, conclusion.watched)
         del self._changes[: len(conclusion.regime_changes)]
-        del self._settled[: len(conclusion.settlements)]
         self._published |= dict(conclusion.publications)
         if conclusion.evidence is not None:
             self.stored, self.shown = conclusion.evidence.reading, self
             self._events.clear()
-        for settlement in conclusion.settlements:
-            self._trailing.add_settlement(settlement)
         for hour in conclusion.liquidation_hours:
             self._trailing.add_liquidation_hour(hour)
         for row in conclusion.readings:
@@ -327,7 +340,7 @@ class MarketJudge:
             closed_hour_assets=self._liquidations.assets(closed[0].at, self._bases)
             if closed
             else [],
-            settlements=self._detector.see(reading, self._trailing),
+            settlements=self._settled,
             outage=outage,
             lacks_liquidations=not publishes_liquidations(self.venue, primary),
             lacks_long_accounts=not has_shares,
@@ -462,7 +475,6 @@ async def record_market(tx: Transaction, conclusions: Sequence[MarketConclusion]
         watched=[row for each in conclusions for row in each.watched],
         regime_changes=[row for each in conclusions for row in each.regime_changes],
         liquidation_hours=[row for each in conclusions for row in each.liquidation_hours],
-        settlements=[row for each in conclusions for row in each.settlements],
     )
     newest = {
         publication.feed: publication

@@ -26,6 +26,7 @@ from barograph.markets.view import (
     LONG_ACCOUNTS,
     PERPETUALS,
     REGIME,
+    SETTLED,
     FreshnessLimits,
     MarketView,
     is_fresh,
@@ -152,7 +153,7 @@ class CrossReader:
             name: VENUES[name]._replace(source=source_of(name, settings.exchange_source))
             for name in self._names
         }
-        followed: Sequence[Feed[Any]] = (PERPETUALS, LIQUIDATIONS, EXCHANGE_HEALTH)
+        followed: Sequence[Feed[Any]] = (PERPETUALS, LIQUIDATIONS, EXCHANGE_HEALTH, SETTLED)
         self._feeds: Mapping[tuple[str, str], Feed[Any]] = {
             (feed.name, name): feed.of(name) for feed in followed for name in self._names
         }
@@ -234,4 +235,5 @@ class CrossReader:
             None if health is None else health.failure,
             None if health is None else health.failing_since,
             disputes.of(name),
+            board.latest(self._feeds[SETTLED.name, name]),
         )

@@ -1,26 +1,22 @@
-"""Settlements of funding: detect them, and combine our readings with the exchange's reports (pure).
+"""Settled funding as exchanges report it (pure).
 
-Our own reading is the last rate before the settlement. The exchange reports the settled rate a
-little later, and may revise it.
+Only an exchange's own history says what was settled, a little after the settlement. The exchange
+may revise a rate later.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.evidence import FundingSettlement, TrailingRecord
-from barograph.markets.records import Origin, Perpetuals, majors_of
+from msgspec import Struct
+
+from barograph.kit.timestamps import DAY, HOUR
+from barograph.markets.records import Origin, Perpetual, Perpetuals, majors_of
 from barograph.markets.venues import VENUES
 
 REVISION_DELAY = 2 * HOUR
 """How long a revised rate must stay unchanged before we use it."""
-
-REPORT_DELAY = 3 * MINUTE
-"""How long we wait for the report of a settlement before we use our own reading.
-
-Without the wait, most settlements would change in the last digit a minute later.
-"""
 
 LONGEST_INTERVAL_HOURS = 8.0
 """The interval we assume when none is known: exchanges settle at least this often."""
@@ -33,8 +29,15 @@ later than this counts as back-filled."""
 MAX_REVISIONS = 10
 """An exchange that reports another rate each time is not believed more often than this."""
 
-OLDEST_REPORT = 366 * DAY
-"""Older settlements are not recorded: nothing uses them, and each is kept for good."""
+SHORTEST_WINDOW = 8 * HOUR
+"""Every interval divides eight hours, so at 00:00, 08:00 and 16:00 UTC every contract settles.
+Between two of these times, all contracts paid for the same hours."""
+
+WINDOW_DAYS = {"8h": 1 / 3, "24h": 1.0, "7d": 7.0, "30d": 30.0}
+"""The windows over which we compare settled funding, in days."""
+
+LONGEST_WINDOW = 30 * DAY
+RATE_DIGITS = 8
 
 
 class SettledRate(NamedTuple):
@@ -67,94 +70,53 @@ class SettledFunding(NamedTuple):
     funding_rate_pct: float
     funding_interval_hours: float
     read_at: int
-    is_reported: bool
-    """Whether the rate is the exchange's report rather than our last reading before it."""
-
     is_backfilled: bool = False
-    """Whether we read that report later, from the exchange's history."""
+    """Whether we read the report later than at the time of the settlement."""
 
 
-class SettlementDetector:
-    """Remembers the newest rate of each major, and reports it once its settlement has passed."""
+class SettledSums(Struct, frozen=True, array_like=True):
+    """What one contract settled in the windows that end at `end`, in percent."""
 
-    def __init__(self, reading: Perpetuals | None = None) -> None:
-        self._rates = {} if reading is None else _upcoming(reading)
+    end: int
+    pct_8h: float
+    pct_24h: float | None = None
+    """As the longer ones, None unless every settlement of the window is known."""
 
-    def see(self, reading: Perpetuals, known: TrailingRecord) -> list[FundingSettlement]:
-        """Take a reading and return the settlements that it is the first to show.
+    pct_7d: float | None = None
+    pct_30d: float | None = None
 
-        A rate that was read more than an hour before its settlement is too old to count.
-        """
-        following = {
-            perpetual.contract: perpetual.next_funding_time for perpetual in reading.contracts
-        }
-        found = [
-            rate
-            for contract, rate in self._rates.items()
-            if rate.at <= reading.as_of
-            and rate.at < following.get(contract, 0)
-            and rate.at - rate.read_at <= HOUR
-            and _is_new(rate, known)
-        ]
-        self._rates |= _upcoming(reading)
-        return found
+    @property
+    def all_pct(self) -> tuple[float | None, ...]:
+        """In the order of `WINDOW_DAYS`."""
+        return self.pct_8h, self.pct_24h, self.pct_7d, self.pct_30d
 
 
-def _is_new(settlement: FundingSettlement, known: TrailingRecord) -> bool:
-    """Whether it is not recorded yet: a reading from before the last one may show it again."""
-    last = known.settled(settlement.contract)
-    return last is None or last.at < settlement.at
+class SettledWindows(Struct, frozen=True):
+    """What the contracts of a venue settled in the windows that ended last."""
+
+    contracts: dict[str, tuple[SettledSums, ...]]
+    """By the contract's full name, the newest windows first."""
 
 
-def _upcoming(reading: Perpetuals) -> dict[str, FundingSettlement]:
-    """The next settlement of each major at the current rate.
+def known_settlements(reports: Sequence[SettlementReport], now: int) -> list[SettledFunding]:
+    """The settlements of one contract whose rates are known at `now`.
 
-    For some seconds an exchange may still show a settlement that has passed, which we skip, and so
-    we do with a time that is no full hour: exchanges settle only then.
+    `reports` are the newest revisions, oldest first. A report about the future doesn't count, nor a
+    rate that was revised shortly before.
     """
-    return {
-        each.contract: FundingSettlement(
-            each.contract,
-            each.next_funding_time,
-            each.funding_rate_pct,
-            each.funding_interval_hours,
-            reading.as_of,
-        )
-        for each in majors_of(reading).values()
-        if reading.as_of <= each.next_funding_time and each.next_funding_time % HOUR == 0
-    }
-
-
-def known_settlements(
-    own: Sequence[FundingSettlement], reports: Sequence[SettlementReport], now: int
-) -> list[SettledFunding]:
-    """The settlements of one contract whose rates are known at `now`, oldest first.
-
-    `own` are our readings, `reports` the newest revision of each report. A reading counts only if
-    there is no report. A report about the future doesn't count.
-    """
-    read = {each.at: each for each in own}
-    reported = {report.at: report for report in reports if report.at <= now}
-    hours = interval_hours(sorted(reported.keys() | read.keys()), read)
-    found = [
-        SettledFunding(*each, is_reported=False)
-        for each in own
-        if each.at not in reported and now - each.at >= REPORT_DELAY
-    ]
-    found += [
+    hours = interval_hours([report.at for report in reports])
+    return [
         SettledFunding(
             each.contract,
-            at,
+            each.at,
             each.funding_rate_pct,
-            hours[at],
+            hours[each.at],
             each.read_at,
-            is_reported=True,
             is_backfilled=each.origin == "backfilled",
         )
-        for at, each in reported.items()
-        if not _is_contested(each, now)
+        for each in reports
+        if each.at <= now and not _is_contested(each, now)
     ]
-    return sorted(found, key=lambda each: each.at)
 
 
 def bitcoin_contract(reading: Perpetuals | None, venue: str) -> str:
@@ -164,25 +126,68 @@ def bitcoin_contract(reading: Perpetuals | None, venue: str) -> str:
     return VENUES[venue].contract("BTC") if bitcoin is None else bitcoin.contract
 
 
+def last_settlement(perpetual: Perpetual, now: int) -> int:
+    """When a contract last settled, by its newest reading."""
+    interval = round(perpetual.funding_interval_hours * HOUR)
+    return perpetual.next_funding_time - (interval if perpetual.next_funding_time > now else 0)
+
+
 def _is_contested(report: SettlementReport, now: int) -> bool:
     return report.revision > 1 and now - report.read_at < REVISION_DELAY
 
 
-def interval_hours(
-    times: Sequence[int], read: Mapping[int, FundingSettlement] | None = None
-) -> dict[int, float]:
+def interval_hours(times: Sequence[int]) -> dict[int, float]:
     """The interval of each settlement, in hours; `times` are in order.
 
-    If it was not read with the rate, it is the time since the settlement before, or else until the
-    next one. A gap longer than any interval means that a settlement is missing.
+    It is the time since the settlement before, or else until the next one. A gap longer than any
+    interval means that a settlement is missing.
     """
-    known = {} if read is None else read
     after = {at: (later - at) / HOUR for at, later in pairwise(times)}
     before = {at: (at - earlier) / HOUR for earlier, at in pairwise(times)}
     found = {}
     for at in times:
         gaps = (before.get(at), after.get(at))
         usable = [gap for gap in gaps if gap is not None and gap <= LONGEST_INTERVAL_HOURS]
-        guess = usable[0] if usable else LONGEST_INTERVAL_HOURS
-        found[at] = known[at].funding_interval_hours if at in known else guess
+        found[at] = usable[0] if usable else LONGEST_INTERVAL_HOURS
     return found
+
+
+def settled_windows(reports: Sequence[SettlementReport], now: int) -> dict[int, float]:
+    """What was settled in each window of eight hours, in percent, by its end.
+
+    Windows in which a settlement is unknown are left out: those whose settlements are not evenly
+    spaced up to the end, or fewer than in the windows before and after.
+    """
+    windows: dict[int, list[SettlementReport]] = defaultdict(list)
+    for report in reports:
+        windows[-(-report.at // SHORTEST_WINDOW) * SHORTEST_WINDOW].append(report)
+    sums = {}
+    for end, known in windows.items():
+        step = SHORTEST_WINDOW // len(known)
+        is_even = [each.at for each in known] == [*range(end, end - SHORTEST_WINDOW, -step)][::-1]
+        around = [windows.get(end + side, known) for side in (-SHORTEST_WINDOW, SHORTEST_WINDOW)]
+        is_whole = is_even and len(known) >= min(map(len, around)) and end <= now
+        if is_whole and not any(_is_contested(each, now) for each in known):
+            sums[end] = round(sum(each.funding_rate_pct for each in known), RATE_DIGITS)
+    return sums
+
+
+def window_sums(windows: Mapping[int, float], now: int) -> tuple[SettledSums, ...]:
+    """What was settled over each of `WINDOW_DAYS` up to the last two ends, newest first.
+
+    Just after a settlement, not every venue has reported the newest.
+    """
+    newest = now // SHORTEST_WINDOW * SHORTEST_WINDOW
+    _, *longer = WINDOW_DAYS.values()
+    return tuple(
+        SettledSums(end, windows[end], *(_sum(windows, end, days) for days in longer))
+        for end in (newest, newest - SHORTEST_WINDOW)
+        if end in windows
+    )
+
+
+def _sum(windows: Mapping[int, float], end: int, days: float) -> float | None:
+    ends = range(end, end - round(days * DAY), -SHORTEST_WINDOW)
+    if not all(each in windows for each in ends):
+        return None
+    return round(sum(windows[each] for each in ends), RATE_DIGITS)

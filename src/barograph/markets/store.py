@@ -1,4 +1,4 @@
-"""The tables of market data: readings, liquidations, regime changes and settlements."""
+"""The tables of market data: readings, liquidations, regime changes and settled funding."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, TypeVar
@@ -12,9 +12,7 @@ from barograph.kit.database import Queryable, Statement, Transaction
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.evidence import (
     TRAILING,
-    FundingSettlement,
     Hour,
-    SpreadRecord,
     TrailingRecord,
 )
 from barograph.markets.failover import VENUE_IN_USE
@@ -30,8 +28,9 @@ from barograph.markets.records import (
 from barograph.markets.regime import RegimeChange, eight_hour_rate
 from barograph.markets.settlements import (
     LATE_REPORT,
+    LONGEST_WINDOW,
     MAX_REVISIONS,
-    OLDEST_REPORT,
+    SHORTEST_WINDOW,
     SettledRate,
     SettlementReport,
 )
@@ -45,7 +44,7 @@ MINUTE_DAYS = 30
 """How long per-minute readings of BTC, ETH and SOL are kept."""
 
 HOUR_DAYS = 730
-"""How long hourly readings of all contracts are kept."""
+"""How long hourly readings and settled funding of all contracts are kept."""
 
 LIQUIDATION_DAYS = 90
 """How long individual liquidations are kept. Their daily files are kept for good."""
@@ -97,7 +96,6 @@ async def record_rows(
     watched: Sequence[Span] = (),
     regime_changes: Sequence[RegimeChange] = (),
     liquidation_hours: Sequence[LiquidationHour] = (),
-    settlements: Sequence[FundingSettlement] = (),
     origin: Origin = "measured",
 ) -> None:
     """Store market data. Known rows stay as they are, with two exceptions.
@@ -111,7 +109,6 @@ async def record_rows(
         (_SPAN, watched),
         (_REGIME_CHANGE, regime_changes),
         (_LIQUIDATION_HOUR, liquidation_hours),
-        (_SETTLEMENT, settlements),
     ):
         await tx.execute_many(sql, [(venue, origin, *row) for row in rows])
 
@@ -131,26 +128,9 @@ async def recent_record(
             trailing.add_price(base, at, price)
         for hour in await _RECENT_HOURS.fetch(tx, venue, contract, since, until):
             trailing.add_hour(base, hour)
-        for newest in (_LAST_SIGNED_SETTLEMENT, _LAST_SETTLEMENT):
-            for settlement in await newest.fetch(tx, venue, contract, until):
-                trailing.add_settlement(settlement)
     for summed in await _RECENT_LIQUIDATION_HOURS.fetch(tx, venue, since, until):
         trailing.add_liquidation_hour(summed)
     return trailing
-
-
-async def spread_hours(
-    tx: Transaction, contracts_by_venue: Mapping[str, Mapping[str, str]], now: int
-) -> SpreadRecord:
-    """The record of funding spreads; for each venue, the asset of each contract to load."""
-    record = SpreadRecord()
-    for venue, assets in contracts_by_venue.items():
-        for contract, asset in assets.items():
-            rows = await tx.fetch(_FUNDING_HOURS, venue, contract, now - TRAILING, now + MINUTE)
-            for at, rate, interval, is_backfilled in rows:
-                rate_8h = eight_hour_rate(rate, interval)
-                record.add(venue, asset, at, rate_8h, is_backfilled=bool(is_backfilled))
-    return record
 
 
 async def recent_liquidations(tx: Transaction, venue: str, now: int) -> list[Liquidation]:
@@ -209,15 +189,17 @@ async def record_settlement_reports(
     """Store the reported rates of one contract that are new, and return them.
 
     A rate that equals the newest revision is known; another one is the next revision. Exchanges
-    settle at full hours, so a rate of another time is left out, and so is a very old one.
+    settle at full hours, so a rate of another time is left out. Old ones are forgotten.
     """
-    oldest = read_at - OLDEST_REPORT
-    rates = [rate for rate in rates if rate.at % HOUR == 0 and rate.at >= oldest]
+    rates = [rate for rate in rates if rate.at % HOUR == 0]
     if not rates:
         return []
-    first = min(rate.at for rate in rates)
-    reports = await _REPORTS_SINCE.fetch(tx, venue, rates[0].contract, first)
-    known, added = {report.at: report for report in reports}, []
+    contract, newest = rates[0].contract, max(rate.at for rate in rates)
+    kept_from = newest - HOUR_DAYS * DAY
+    rates = [rate for rate in rates if rate.at >= kept_from]
+    name, first = ContractName(venue, contract), min(rate.at for rate in rates)
+    known = {report.at: report for report in await settled_rates(tx, name, first, newest)}
+    added = []
     for rate in rates:
         last = known.get(rate.at)
         if last is None:
@@ -225,14 +207,15 @@ async def record_settlement_reports(
         elif rate.funding_rate_pct != last.funding_rate_pct and last.revision < MAX_REVISIONS:
             added.append(_following(rate, last, read_at))
     await tx.execute_many(_SETTLEMENT_REPORT, [(venue, *report) for report in added])
+    await tx.execute(_FORGET_REPORTS, venue, contract, kept_from)
     return added
 
 
-async def newest_settlement_reports(
-    tx: Transaction, venue: str, contract: str, count: int
+async def settled_rates(
+    tx: Queryable, name: ContractName, start: int, end: int
 ) -> list[SettlementReport]:
-    """The newest revision of each of the newest `count` reports, oldest first."""
-    return (await _NEWEST_REPORTS.fetch(tx, venue, contract, count))[::-1]
+    """The newest revision of each report of a contract, both times included, oldest first."""
+    return await _SETTLED_RATES.fetch(tx, *name, start, end)
 
 
 async def settlement_revisions(
@@ -242,19 +225,25 @@ async def settlement_revisions(
     return await _REVISIONS.fetch(tx, *name, start, end)
 
 
-async def settlements_between(
+async def some_settled_rates(
     tx: Transaction, name: ContractName, start: int, end: int, count: int
-) -> tuple[list[FundingSettlement], list[SettlementReport]]:
-    """Our own readings and the newest revisions of reports: the first `count` of each."""
-    key = (*name, start, end, count)
-    return await _SETTLEMENTS_BETWEEN.fetch(tx, *key), await _REPORTS_BETWEEN.fetch(tx, *key)
+) -> list[SettlementReport]:
+    """The first `count` of them."""
+    return await _SOME_SETTLED_RATES.fetch(tx, *name, start, end, count)
+
+
+async def recent_settled_rates(
+    tx: Queryable, name: ContractName, now: int
+) -> list[SettlementReport]:
+    """Those of the longest window, and of the shortest one before it."""
+    return await settled_rates(tx, name, now - LONGEST_WINDOW - 2 * SHORTEST_WINDOW, now)
 
 
 async def _first(tx: Transaction, venue: str, rate: SettledRate, read_at: int) -> SettlementReport:
     """The first report of a settlement: measured if we were reading when the exchange settled."""
     own: Sequence[object] = ()
     if read_at - rate.at <= LATE_REPORT:
-        own = await tx.fetch(_MINUTES, venue, rate.contract, rate.at - HOUR, rate.at)
+        own = await tx.fetch(_MEASURED_HOURS, venue, rate.contract, rate.at - HOUR, rate.at)
     origin: Origin = "measured" if own else "backfilled"
     return SettlementReport(rate.contract, rate.at, 1, rate.funding_rate_pct, read_at, origin)
 
@@ -297,12 +286,6 @@ _LIQUIDATION_HOUR = """
 INSERT INTO liquidation_hours (venue, origin, at, long_usd, short_usd, watched_pct)
 VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING
 """
-_SETTLEMENT = """
-INSERT INTO settlements (
-    venue, origin, contract, at, funding_rate_pct, funding_interval_hours, read_at
-)
-VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING
-"""
 _RECENT_HOURS = Statement(
     Hour,
     """
@@ -319,25 +302,14 @@ _EARLIER_PRICES = """
 SELECT at, last_price FROM readings
 WHERE venue = $1 AND resolution = 'hour' AND contract = $2 AND at < $3 ORDER BY at
 """
-_FUNDING_HOURS = """
-SELECT at, funding_rate_pct, funding_interval_hours, origin = 'backfilled'
-FROM readings WHERE venue = $1 AND resolution = 'hour' AND contract = $2 AND at > $3 AND at <= $4
-    AND funding_rate_pct IS NOT NULL AND funding_interval_hours IS NOT NULL
-ORDER BY at
-"""
 _ONE_HOUR = Statement(
     ReadingRow,
     "SELECT {columns} FROM readings WHERE venue = $1 AND resolution = 'hour' AND at = $2",
 )
-_SETTLEMENTS = "SELECT {columns} FROM settlements WHERE venue = $1 AND contract = $2"
 _MEASURED_HOURS = """
 SELECT at FROM readings
 WHERE venue = $1 AND resolution = 'hour' AND contract = $2 AND at >= $3 AND at < $4
     AND origin = 'measured'
-"""
-_MINUTES = """
-SELECT at FROM readings WHERE venue = $1 AND resolution = 'minute' AND contract = $2
-    AND at >= $3 AND at < $4 LIMIT 1
 """
 _BACKFILLS = """
 SELECT start_at, end_at FROM backfills WHERE venue = $1 AND contract = $2 AND end_at > $3
@@ -349,13 +321,6 @@ SET end_at = excluded.end_at, filled_at = excluded.filled_at
 WHERE excluded.end_at > backfills.end_at
 """
 _FORGET_BACKFILLS = "DELETE FROM backfills WHERE end_at < $1"
-_LAST_SETTLEMENT = Statement(
-    FundingSettlement, f"{_SETTLEMENTS} AND at <= $3 ORDER BY at DESC LIMIT 1"
-)
-_LAST_SIGNED_SETTLEMENT = Statement(
-    FundingSettlement,
-    f"{_SETTLEMENTS} AND at <= $3 AND funding_rate_pct <> 0 ORDER BY at DESC LIMIT 1",
-)
 _RECENT_LIQUIDATION_HOURS = Statement(
     LiquidationHour,
     "SELECT {columns} FROM liquidation_hours WHERE venue = $1 AND at BETWEEN $2 AND $3 ORDER BY at",
@@ -384,6 +349,7 @@ _SETTLEMENT_REPORT = """
 INSERT INTO settlement_reports (venue, contract, at, revision, funding_rate_pct, read_at, origin)
 VALUES ($1, $2, $3, $4, $5, $6, $7)
 """
+_FORGET_REPORTS = "DELETE FROM settlement_reports WHERE venue = $1 AND contract = $2 AND at < $3"
 _REVISIONS = Statement(
     SettlementReport,
     """
@@ -393,13 +359,11 @@ WHERE venue = $1 AND contract = $2 AND at >= $3 AND at < $4 ORDER BY at, revisio
 )
 _REPORTS = """
 SELECT {columns} FROM settlement_reports
-WHERE venue = $1 AND contract = $2 AND revision = (
+WHERE venue = $1 AND contract = $2 AND at >= $3 AND at <= $4 AND revision = (
     SELECT max(revision) FROM settlement_reports AS other
     WHERE other.venue = settlement_reports.venue
         AND other.contract = settlement_reports.contract AND other.at = settlement_reports.at)
+ORDER BY at
 """
-_BETWEEN = "AND at >= $3 AND at < $4 ORDER BY at LIMIT $5"
-_SETTLEMENTS_BETWEEN = Statement(FundingSettlement, f"{_SETTLEMENTS} {_BETWEEN}")
-_REPORTS_BETWEEN = Statement(SettlementReport, f"{_REPORTS} {_BETWEEN}")
-_REPORTS_SINCE = Statement(SettlementReport, f"{_REPORTS} AND at >= $3")
-_NEWEST_REPORTS = Statement(SettlementReport, f"{_REPORTS} ORDER BY at DESC LIMIT $3")
+_SETTLED_RATES = Statement(SettlementReport, _REPORTS)
+_SOME_SETTLED_RATES = Statement(SettlementReport, f"{_REPORTS} LIMIT $5")

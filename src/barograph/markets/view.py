@@ -16,6 +16,7 @@ from barograph.markets.records import (
     Perpetuals,
 )
 from barograph.markets.regime import Regime
+from barograph.markets.settlements import SettledWindows
 from barograph.markets.symbols import ContractIndex
 from barograph.markets.venues import BYBIT, publishes_liquidations, publishes_long_accounts
 
@@ -105,6 +106,9 @@ REGIME = Feed("regime", Regime)
 EXCHANGE_HEALTH = Feed("exchange-health", ExchangeHealth)
 BACKFILL = Feed("backfill", BackfillProgress)
 DAY_AGO = Feed("day-ago", DayAgo)
+SETTLED = Feed("settled", SettledWindows)
+"""Every venue publishes to its own: `SETTLED.of(venue)`."""
+
 VENUE_FEEDS: tuple[Feed[Any], ...] = (
     PERPETUALS,
     LONG_ACCOUNTS,
@@ -121,4 +125,5 @@ FEEDS = (*VENUE_FEEDS, VENUE_IN_USE)
 
 def feeds_of(venues: Sequence[str]) -> list[Feed[Any]]:
     """Every feed of an instance that reads these venues."""
-    return [*FEEDS, *(feed.of(venue) for venue in venues for feed in VENUE_FEEDS)]
+    by_venue = (*VENUE_FEEDS, SETTLED)
+    return [*FEEDS, *(feed.of(venue) for venue in venues for feed in by_venue)]

@@ -189,12 +189,14 @@ def perpetuals_result(body: bytes, sort: str, limit: int, members: Iterable[str]
 
 CROSS_MEMBERS = (
     *("as_of", "source", "notice", "coin", "totalOpenInterestUsd", "openInterestMissing"),
-    *("weightedFundingRatePct8h", "fundingMissing", "fundingSpread", "liquidations24hAtLeastUsd"),
+    *("weightedFundingRatePct8h", "fundingMissing", "settledTo", "fundingSpread"),
+    "liquidations24hAtLeastUsd",
 )
 VENUE_MEMBERS = (
     *("venue", "state", "reason", "role", "inUse", "ageSeconds", "disputed", "priceKind", "quote"),
     *("longAccounts", "liquidations", "contracts", "contract", "pricePerCoin", "fundingRatePct8h"),
-    *("fundingIntervalHours", "openInterestUsd", "weightPct", "liquidations24h"),
+    *("fundingIntervalHours", "settledPct8h", "settledPct24h", "settledPct7d", "settledPct30d"),
+    *("settledYearlyPct30d", "openInterestUsd", "weightPct", "liquidations24h"),
 )
 
 

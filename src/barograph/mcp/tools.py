@@ -183,8 +183,8 @@ TOOLS = (
     Tool(
         CROSS,
         "Cross-venue",
-        "A coin at each venue: price, funding per 8 h, one-sided open interest, totals (null "
-        "if a venue is missing), why one is left out. Without coin: the venues. "
+        "A coin at each venue: price, funding settled over the same windows, live estimate, "
+        "one-sided open interest; totals or null. Without coin: the venues. "
         f"{_SECONDS_OLD}",
         {**_SOURCED, "venues": _entries(venue=_TEXT, state=_TEXT)},
         {"coin": _TEXT},

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, cast
 
-from barograph.errors import InvalidRequest, NotFound
+from barograph.errors import InvalidRequest
 from barograph.kit.database import Transaction
 from barograph.kit.lists import instant
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
@@ -21,7 +21,7 @@ from barograph.markets.regime import eight_hour_rate
 from barograph.markets.samples import GRACE, MEASURES, LiquidationColumn, Measure, Point
 from barograph.markets.series import first_reading, recorded_contract, recorded_points
 from barograph.markets.settlements import LATE_REPORT, SettledFunding, known_settlements
-from barograph.markets.store import Resolution, settlements_between
+from barograph.markets.store import Resolution, some_settled_rates
 from barograph.markets.symbols import ContractIndex, symbol_from
 from barograph.markets.venues import VENUES
 from barograph.series.query import SeriesQuery
@@ -141,17 +141,12 @@ def _liquidation_row(column: LiquidationColumn) -> SeriesRow:
 
 
 async def _settlements(tx: Transaction, query: SeriesQuery, contract: str, now: int) -> SeriesPage:
-    if symbol_from(query.venue, contract) not in MAJORS:
-        raise NotFound(f"settled funding is recorded for {', '.join(MAJORS)}")
     # The settlements around a page tell the intervals of its first and its last.
     start, end = query.start - LATE_REPORT, query.span.end + LATE_REPORT
     count = query.limit + 2 * LATE_REPORT // HOUR + 1
-    name = ContractName(query.venue, contract)
-    own, reports = await settlements_between(tx, name, start, end, count)
-    # Beyond the last row of a list that was cut off, a settlement's report may be missing.
-    cut = [each[-1].at for each in (own, reports) if len(each) == count]
-    stop = min([query.span.end, *cut])
-    settlements = known_settlements(own, reports, now)
+    reports = await some_settled_rates(tx, ContractName(query.venue, contract), start, end, count)
+    stop = min(query.span.end, reports[-1].at) if len(reports) == count else query.span.end
+    settlements = known_settlements(reports, now)
     within = [each for each in settlements if query.start <= each.at < stop]
     rows = [_settlement_row(settlement) for settlement in within[: query.limit]]
     if len(within) > query.limit:
@@ -161,10 +156,9 @@ async def _settlements(tx: Transaction, query: SeriesQuery, contract: str, now: 
 
 def _settlement_row(settled: SettledFunding) -> SeriesRow:
     rate_pct, hours = settled.funding_rate_pct, settled.funding_interval_hours
-    origin = "settled" if settled.is_reported else "measured"
     watched = 0.0 if settled.is_backfilled else 1.0
     return (
-        *(iso_timestamp(settled.at), rate_pct, origin, watched),
+        *(iso_timestamp(settled.at), rate_pct, "settled", watched),
         *(hours, eight_hour_rate(rate_pct, hours)),
     )
 

@@ -17,6 +17,7 @@ from barograph.kit.timestamps import DAY, HOUR
 from barograph.macro.evidence import MacroEvidence, flow_regime, flow_week, yield_curve
 from barograph.markets.evidence import (
     FORTNIGHT_OF_HOURS,
+    FORTNIGHT_OF_WINDOWS,
     WEEK_OF_HOURS,
     MarketEvidence,
     backfill_basis,
@@ -91,6 +92,8 @@ PRESSURE = Bands(("quiet", "normal", "elevated", "extreme"), (20, 90, 99), middl
 POSITIONING = Bands(("short-extreme", "typical", "long-extreme"), (5, 95), middle=1, margin=10)
 TREND = Bands(("falling", "flat", "rising"), (-5, 5), middle=1, margin=2.5)
 SPREAD = Bands(("narrow", "typical", "wide"), (10, 90), middle=1, margin=10)
+EQUAL = "equal"
+"""All venues settled the same."""
 VOLATILITY = Bands(("calm", "normal", "turbulent"), (20, 80), middle=1, margin=10)
 
 
@@ -220,29 +223,33 @@ def btc_realised_volatility(evidence: MarketEvidence, last: Signal | None) -> Si
 
 
 def cross_venue_funding(evidence: MarketEvidence, last: Signal | None) -> SignalResult:
-    """How far BTC funding rates differ between venues, compared with the last 30 days.
+    """How far settled BTC funding differs between venues, compared with the last 30 days.
 
-    The value is the highest rate less the lowest, each converted to eight hours. The label follows
-    its percentile among the recorded hours of the same venues: narrow up to the 10th, wide from the
-    90th, typical in between. On the way back towards typical, the percentile must be more than 10
-    points past the edge for 60 minutes. The signal is unknown if fewer than two venues have a fresh
-    rate, or with less than fourteen days of hourly data of all of them.
+    The value is the highest sum of settled rates over eight hours less the lowest, over the same
+    hours at every venue: up to 00:00, 08:00 or 16:00 UTC. The label is equal if all venues settled
+    the same. Otherwise it follows the percentile of the value among the same windows of the last 30
+    days: narrow up to the 10th, wide from the 90th, typical in between. On the way back towards
+    typical, the percentile must be more than 10 points past the edge for 60 minutes. The signal is
+    unknown if fewer than two venues with a fresh reading report these hours, or with less than
+    fourteen days of such windows.
     """
     if evidence.spreads is None:
         return NOT_KNOWN._replace(basis="It compares venues, and this instance reads only one.")
     spread = evidence.spreads.get("BTC")
     if spread is None:
-        return NOT_KNOWN._replace(basis="Fewer than two venues have a fresh rate for BTC.")
-    count = len(spread.hours)
-    if count < FORTNIGHT_OF_HOURS:
-        return _too_few(spread.hours, FORTNIGHT_OF_HOURS, "hours of the same venues")
+        return NOT_KNOWN._replace(basis="Fewer than two venues report settled BTC funding.")
+    if spread.spread_pct == 0:
+        return SignalResult(EQUAL, "no difference between venues, as settled over 8 h")
+    count = len(spread.windows)
+    if count < FORTNIGHT_OF_WINDOWS:
+        return _too_few(spread.windows, FORTNIGHT_OF_WINDOWS, "windows of 8 hours")
     low, high = (VENUES[end].title for end in spread.ends)
-    which = f"{spread.spread_pct:.4f} % per 8 h, {high} above {low}"
-    what = which if spread.spread_pct > 0 else "no difference between venues"
-    known = [hour.spread_pct for hour in spread.hours]
-    value = f"{what}, {percentile_text(spread.spread_pct, known, f'{count} hours')}"
-    basis = backfill_basis(spread.hours)
-    return _banded(SPREAD, spread.rank, value, evidence, last, basis=basis)
+    period = f"{count} windows of 8 hours"
+    value = (
+        f"{spread.spread_pct:.4f} % as settled over 8 h, {high} above {low}, "
+        f"{percentile_text(spread.spread_pct, spread.windows, period)}"
+    )
+    return _banded(SPREAD, spread.rank, value, evidence, last)
 
 
 def _banded(

@@ -14,7 +14,14 @@ from barograph import NOTICE, SITE_NAME
 from barograph.errors import InvalidRequest, NotFound, UpstreamUnavailable
 from barograph.kit.text import NBSP, rate, usd
 from barograph.markets.cross import CrossCoin, CrossMarket, CrossVenue, Missing, State, VenueFacts
-from barograph.markets.cross_documents import CROSS_PATH, VENUES_PATH, VenueEntry, venue_entries
+from barograph.markets.cross_documents import (
+    CROSS_PATH,
+    VENUES_PATH,
+    VenueEntry,
+    venue_entries,
+    yearly,
+)
+from barograph.markets.settlements import WINDOW_DAYS
 from barograph.markets.symbols import NAME_PATTERN, names_of
 from barograph.markets.venues import VENUES
 from barograph.site.market_facts import exact_rate
@@ -33,15 +40,15 @@ COLUMNS = (
     Column("symbol", "Coin"),
     Column("", "Venues"),
     Column("open-interest", "Open interest (USD)"),
-    Column("funding", f"Weighted funding per 8{NBSP}h"),
-    Column("spread", f"Widest spread per 8{NBSP}h"),
+    Column("funding", f"Live funding per 8{NBSP}h, weighted"),
+    Column("spread", f"Widest spread, settled over 8{NBSP}h"),
 )
 
 COMPARABLE: tuple[State, ...] = ("ok", "disputed")
 """The states of an entry whose funding is that of the coin."""
 
 SAME_RATE = 0.00005
-"""Smaller spreads, in percent, are shown as “none”."""
+"""Smaller spreads, in percent, are shown as less than the last digit."""
 
 
 class CrossQuery(TableQuery, frozen=True):
@@ -91,12 +98,12 @@ def _line(row: CrossRow, folder: str) -> str:
 
 
 def result_cells(coin: CrossCoin) -> str:
-    """The cells of the weighted rate and of the widest spread."""
+    """The cells of the weighted live rate and of the widest spread."""
     tint = "" if coin.funding_8h_pct is None else f' class="{funding_tint(coin.funding_8h_pct)}"'
-    venues = "" if coin.spread is None else f' <span class="quiet">{spread_venues(coin)}</span>'
+    venues = f' <span class="quiet">{named}</span>' if (named := spread_venues(coin)) else ""
     return (
-        f'<td data-head="Weighted per 8{NBSP}h"{tint}>{escape(funding_text(coin))}</td>'
-        f'<td data-head="Widest spread">{spread_text(coin)}{venues}</td>'
+        f'<td data-head="Live, weighted"{tint}>{escape(funding_text(coin))}</td>'
+        f'<td data-head="Widest settled spread">{spread_text(coin)}{venues}</td>'
     )
 
 
@@ -131,15 +138,18 @@ def funding_text(coin: CrossCoin) -> str:
 
 
 def spread_text(coin: CrossCoin) -> str:
-    """The widest spread; it needs two venues."""
+    """The widest spread of settled funding; it needs two venues."""
     if coin.spread is None:
         return "—"
-    return f"{coin.spread.pct_8h:.4f}{NBSP}%" if coin.spread.pct_8h >= SAME_RATE else "none"
+    if coin.spread.highest is None:
+        return "none"
+    pct = coin.spread.pct_8h
+    return f"{pct:.4f}{NBSP}%" if pct >= SAME_RATE else f"under 0.0001{NBSP}%"
 
 
 def spread_venues(coin: CrossCoin) -> str:
-    """Which venue has the highest rate, and which the lowest; empty if they are the same."""
-    if coin.spread is None or coin.spread.pct_8h < SAME_RATE:
+    """Which venue settled most, and which least; empty if they settled the same."""
+    if coin.spread is None or coin.spread.highest is None or coin.spread.lowest is None:
         return ""
     return f"{VENUES[coin.spread.highest].title} over {VENUES[coin.spread.lowest].title}"
 
@@ -165,9 +175,9 @@ def entries_at(coin: CrossCoin, venue: str) -> list[CrossVenue]:
 
 
 def _rate_at(coin: CrossCoin, venue: str) -> float | None:
-    """The funding of the largest contract, unless it is another asset's."""
-    rates = (entry.funding_8h_pct for entry in entries_at(coin, venue) if entry.state in COMPARABLE)
-    return next((known for known in rates if known is not None), None)
+    """What the largest contract settled over 8 hours, unless it is another asset's."""
+    known = (entry.settled for entry in entries_at(coin, venue) if entry.state in COMPARABLE)
+    return next((settled.pct_8h for settled in known if settled is not None), None)
 
 
 def _names(coin: CrossCoin) -> Sequence[str]:
@@ -349,6 +359,8 @@ async def _coin(site: Site, asset: str, now: int) -> Page:
         now=now,
         interest_text=interest_text,
         funding_text=funding_text,
+        window_days=WINDOW_DAYS,
+        yearly=yearly,
         spread_text=spread_text,
         spread_venues=spread_venues,
         titles_of=titles_of,

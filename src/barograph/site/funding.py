@@ -1,4 +1,4 @@
-"""`/funding`: the funding of every coin, with one column per venue."""
+"""`/funding`: the settled and the live funding of every coin, with one column per venue."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -34,7 +34,7 @@ _NOT_LISTED = '<span class="quiet" title="not listed">—</span>'
 def funding_columns(venues: Iterable[str]) -> tuple[Column, ...]:
     """The headings, each with the name to sort by."""
     by_venue = (Column(venue, VENUES[venue].title) for venue in venues)
-    results = (Column("funding", "Weighted"), Column("spread", "Widest spread"))
+    results = (Column("funding", "Live, weighted"), Column("spread", "Widest settled spread"))
     return (Column("symbol", "Coin"), *by_venue, *results)
 
 
@@ -58,14 +58,15 @@ def _cell(title: str, entries: Sequence[CrossVenue]) -> str:
 
 
 def _rate(entry: CrossVenue) -> tuple[str, str]:
-    """The tint and the text of one contract; without a tint, the rate doesn't count."""
+    """The tint and the text of one contract; without a tint, its settled funding doesn't count."""
     state, reason = entry.state, escape(entry.reason or "")
     if entry.contract is None or entry.funding_8h_pct is None:
         return "", f'<span class="quiet" title="{reason}">{state}</span>'
+    settled = "—" if entry.settled is None else f"{entry.settled.pct_8h:+z.4f}"
     hours = entry.contract.funding_interval_hours
-    shown = f"{entry.funding_8h_pct:+z.4f} <small>{hours:g}h</small>"
+    shown = f"{settled} <small>live {entry.funding_8h_pct:+z.4f}, {hours:g}h</small>"
     if state in COMPARABLE and FUNDING not in entry.disputed:
-        return funding_tint(entry.funding_8h_pct), shown
+        return "" if entry.settled is None else funding_tint(entry.settled.pct_8h), shown
     return "", f'{shown} <br><span class="quiet" title="{reason}">{state}</span>'
 
 

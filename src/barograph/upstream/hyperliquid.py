@@ -19,7 +19,7 @@ from msgspec import Struct
 from barograph.errors import Forbidden, InvalidReply, Throttled, UnknownToUpstream
 from barograph.kit.timestamps import HOUR, MINUTE, SECOND
 from barograph.markets import exchange as ranges
-from barograph.markets.exchange import SETTLED_RATE, LiquidationWatcher, PastValue
+from barograph.markets.exchange import LiquidationWatcher, PastValue
 from barograph.markets.records import LongAccounts, Perpetual, Perpetuals
 from barograph.markets.settlements import SettledRate
 from barograph.markets.venues import HYPERLIQUID, VENUES, coin_of
@@ -44,7 +44,6 @@ PAUSE_SECONDS = 10.0
 """How long to pause when the exchange throttles us without saying for how long."""
 
 _MAX_PAUSE_SECONDS = 600.0
-_NEWEST = 200
 _SIDES = 2
 """`openInterest` counts the long and the short side of each position."""
 
@@ -111,8 +110,8 @@ class Contexts(NamedTuple):
 
 
 def live_weight_per_minute(poll_seconds: float) -> float:
-    """The weight of a reading every `poll_seconds` and of one report of settlements per minute."""
-    return 60 / poll_seconds * (2 + CALL_WEIGHT) + SETTLEMENTS.weight(_NEWEST)
+    """The weight of a reading every `poll_seconds`."""
+    return 60 / poll_seconds * (2 + CALL_WEIGHT)
 
 
 def history_weight_per_minute(poll_seconds: float) -> float:
@@ -129,7 +128,6 @@ class HyperliquidExchange(VenueAdapter):
     def __init__(self, settings: Settings, **parts: Unpack[Parts]) -> None:
         super().__init__(settings, settings.hyperliquid_url, parts)
         self._has_read = False
-        self._refused_rates: dict[str, list[str]] = {}
         self._turn = asyncio.Lock()
         self._called_at = self._used = 0
         self._seconds_per_weight = 60 / history_weight_per_minute(settings.poll_seconds)
@@ -147,13 +145,11 @@ class HyperliquidExchange(VenueAdapter):
             "metaAndAssetCtxs", partial(decode_contexts, time=status.time), budget, "reading"
         )
         self._has_read = True
-        names = [perpetual.contract for perpetual in contexts.perpetuals]
-        rates = [refused for name in names for refused in self._refused_rates.get(name, ())]
         return Perpetuals(
             as_of,
             self.source,
             contexts.perpetuals,
-            contexts.refused | ({SETTLED_RATE.field: rates} if rates else {}),
+            contexts.refused,
             venue=HYPERLIQUID,
             unusable=contexts.unusable,
             announcement=cells.announcement(status.special_statuses),
@@ -166,18 +162,6 @@ class HyperliquidExchange(VenueAdapter):
     async def listen(self, contracts: Sequence[str], watcher: LiquidationWatcher) -> None:  # noqa: ARG002
         """Wait: the exchange publishes no liquidations."""
         await asyncio.Event().wait()
-
-    async def settlements(self, contract: str) -> list[SettledRate]:
-        """Read the newest settlements of one contract, oldest first; raises `UpstreamError`."""
-        end = self._clock() + 1
-        # The report begins with the oldest, so it must not begin too early.
-        start = (end // HOUR - _NEWEST + 1) * HOUR
-        page = await self._page(SETTLEMENTS, contract, start, end, "side")
-        rates = [SettledRate(contract, *value) for value in _known(page)]
-        self._refused_rates[contract] = [contract] * (len(page) - len(rates))
-        if not rates:
-            raise UnknownToUpstream(f"the exchange has no usable settlement of {contract}")
-        return rates
 
     async def past_prices(self, contract: str, start: int, end: int) -> list[PastValue]:
         """Read prices of trades at the full hour, in USD; raises `UpstreamError`."""
@@ -207,7 +191,7 @@ class HyperliquidExchange(VenueAdapter):
         while start < end:
             async with self._turn:
                 await self._wait(request.weight((end - start) // HOUR + 1))
-                page = await self._page(request, contract, start, end, "history")
+                page = await self._page(request, contract, start, end)
             values += _known(page)
             if not page or max(page) + HOUR >= end:
                 break
@@ -223,9 +207,7 @@ class HyperliquidExchange(VenueAdapter):
             await self._sleep(pause)
         self._called_at, self._used = self._clock(), weight
 
-    async def _page(
-        self, request: PastRequest, contract: str, start: int, end: int, purpose: Purpose
-    ) -> Page:
+    async def _page(self, request: PastRequest, contract: str, start: int, end: int) -> Page:
         """Ask for one page of values with `start <= at < end`, none in the future."""
         span = {"coin": contract, "startTime": start, "endTime": end - 1}
         details = {"req": {**span, "interval": "1h"}} if request is CANDLES else span
@@ -234,7 +216,7 @@ class HyperliquidExchange(VenueAdapter):
             page, until = decode_past(body, request, contract), min(end, self._clock() + 1)
             return {at: value for at, value in page.items() if start <= at < until}
 
-        return await self._ask(request.kind, read, self._rest.budget(), purpose, **details)
+        return await self._ask(request.kind, read, self._rest.budget(), "history", **details)
 
     async def _ask(
         self,

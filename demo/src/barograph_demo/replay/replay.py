@@ -1,7 +1,7 @@
 """Replays the demo's past through the collector's own code: record, judge, publish."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing
 from urllib.parse import parse_qsl
 
@@ -10,7 +10,7 @@ import httpx2
 from barograph.accuracy.assess import record_definition
 from barograph.board.board import latest_snapshot
 from barograph.collector.app import macro_sources
-from barograph.collector.jobs.market_data import MacroJob, SettlementJob
+from barograph.collector.jobs.market_data import MacroJob
 from barograph.collector.jobs.stances import AccuracyJob
 from barograph.collector.judge import Conclusion, Judge, write_conclusions
 from barograph.collector.leader import LEASE_SECONDS, collector_lease
@@ -22,9 +22,10 @@ from barograph.kit.lease import Lease
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.macro.evidence import day_of
 from barograph.macro.store import import_figures
-from barograph.markets.records import Perpetuals
-from barograph.markets.settlements import REVISION_DELAY
-from barograph.markets.venues import BYBIT
+from barograph.markets.records import MAJORS, Perpetuals
+from barograph.markets.settlements import REVISION_DELAY, SettledRate
+from barograph.markets.store import record_settlement_reports
+from barograph.markets.venues import BYBIT, VENUES
 from barograph.markets.view import PERPETUALS
 from barograph.settings import Settings
 from barograph.stances.funding import KIND as FUNDING
@@ -183,12 +184,12 @@ class _Writer:
         self._rows += conclusion.row_count
 
     async def issue(self, since: int, at: int, now: int) -> bool:
-        """Issue stances if their evidence has changed; return whether it has."""
+        """Read settled funding and issue stances if there is news; return whether there is."""
         if not self._stances.is_due(since, at, now):
             return False
         await self.flush()
         await self.finish()
-        await self._stances.issue(since, at)
+        await self._stances.issue(since, at, now)
         return True
 
     async def flush(self) -> None:
@@ -244,28 +245,35 @@ class StanceReplay:
         self._accuracy = AccuracyJob(settings, database, self._ledger, clock=self._clock)
         self._files = files
         exchange = _DirectTransport(self._ask_exchange)
-        self._exchange = BybitExchange(settings, clock=self._clock, transport=exchange)
-        self._settlements = SettlementJob(self._exchange, database, clock=self._clock)
+        self._exchange = BybitExchange(
+            settings,
+            clock=self._clock,
+            transport=exchange,
+            sleep=lambda _: asyncio.sleep(0),  # the replayed exchange has no rate limit
+        )
+        self._settled_until: int | None = None
 
     def is_due(self, since: int, at: int, now: int) -> bool:
         """Whether the evidence changed between `since` and `at`."""
         if at < now - STANCE_DAYS * DAY:
-            return False
+            return self._is_reported(since, at)
         if not self._begun or self._figures.releases(since, at):
             return True
         settled = corrections(self._world.seed, since - REVISION_DELAY, at - REVISION_DELAY)
         return bool(settled) or self._is_reported(since, at)
 
-    async def issue(self, since: int, at: int) -> None:
+    async def issue(self, since: int, at: int, now: int) -> None:
         """Read what was published since then and issue stances on it."""
         self._at = at
+        if self._settled_until is None or self._is_reported(since, at):
+            await self._read_settlements()
+        if at < now - STANCE_DAYS * DAY:
+            return
         if not self._begun:
             await self._ledger.announce_leader(self._lease.token)
             await self._database.write(self._import_fund)
         if not self._begun or self._figures.releases(since, at):
             await self._macro.run_once(self._lease)
-        if not self._begun or self._is_reported(since, at):
-            await self._settlements.run_once(self._lease)
         await self._issuer.issue(self._lease)
         self._begun = True
         await self._revise_some()
@@ -275,6 +283,21 @@ class StanceReplay:
         """Publish what followed the stances."""
         self._at = now
         await self._accuracy.run_once(self._lease)
+
+    async def _read_settlements(self) -> None:
+        """Read the reports of BTC, ETH and SOL; the collector back-fills those of the others."""
+        until = self._at - STANCE_DAYS * DAY if self._settled_until is None else self._settled_until
+        for base in MAJORS:
+            contract = VENUES[BYBIT].contract(base)
+            # An exchange may correct a rate a day later.
+            rates = await self._exchange.past_settlements(contract, until - 2 * DAY, self._at + 1)
+
+            async def work(tx: Transaction, rates: Sequence[SettledRate] = rates) -> None:
+                await self._lease.fence(tx)
+                await record_settlement_reports(tx, BYBIT, rates, self._at)
+
+            await self._database.write(work)
+        self._settled_until = self._at
 
     async def _import_fund(self, tx: Transaction) -> None:
         await self._lease.fence(tx)

@@ -8,12 +8,13 @@ from functools import partial
 from barograph.board.board import latest_snapshot, publish
 from barograph.board.feeds import Publication
 from barograph.collector.jobs.job import FencedDatabase, Job, Sleep, logged
-from barograph.errors import UpstreamError
+from barograph.errors import Throttled, UnknownToUpstream, UpstreamError
 from barograph.events.store import append_events
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Transaction
 from barograph.kit.lease import Lease
 from barograph.kit.metrics import NO_METRICS, Metrics
+from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.macro.records import (
     MACRO_HEALTH,
     Figure,
@@ -23,7 +24,7 @@ from barograph.macro.records import (
     SourceHealth,
 )
 from barograph.macro.store import record_figures
-from barograph.markets.exchange import SettlementHistory
+from barograph.markets.exchange import MarketHistory
 from barograph.markets.liquidation_files import (
     FileTooLarge,
     days_to_make,
@@ -31,9 +32,24 @@ from barograph.markets.liquidation_files import (
     make_file,
     store_file,
 )
-from barograph.markets.settlements import bitcoin_contract
-from barograph.markets.store import newest_reading, record_settlement_reports
+from barograph.markets.records import MAJORS, ContractName, Perpetual, majors_first
+from barograph.markets.settlements import (
+    LONGEST_WINDOW,
+    SettledSums,
+    SettledWindows,
+    SettlementReport,
+    last_settlement,
+    settled_windows,
+    window_sums,
+)
+from barograph.markets.store import (
+    hours_to_fill,
+    newest_reading,
+    recent_settled_rates,
+    record_settlement_reports,
+)
 from barograph.markets.venues import BYBIT
+from barograph.markets.view import SETTLED
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +57,11 @@ MACRO_SECONDS = 1_800.0
 DEMO_MACRO_SECONDS = 20.0
 """A demo's publishers are asked often, so that their faults show soon."""
 SETTLEMENT_SECONDS = 60.0
+SETTLEMENT_PAUSE = 5 * MINUTE
+"""Contracts that lack a report are asked for again after this time. Exchanges report a settlement
+within seconds to minutes."""
+
+MAX_FAILED_IN_A_ROW = 3
 FILE_SECONDS = 30.0
 FILES_PER_RUN = 5
 
@@ -143,11 +164,16 @@ def _health_after(
 
 
 class SettlementJob(Job):
-    """Reads an exchange's report of its BTC perpetual's settled funding."""
+    """Reads a venue's reports of settled funding: of every contract that settled since the last.
+
+    BTC, ETH and SOL come first, and their last 30 days are read again every few minutes, because
+    stances are built on them and an exchange may revise a rate. Of the others, the last day before
+    the newest report is read again. The exchange's adapter paces the calls.
+    """
 
     def __init__(
         self,
-        history: SettlementHistory,
+        history: MarketHistory,
         database: Database,
         venue: str = BYBIT,
         *,
@@ -159,16 +185,87 @@ class SettlementJob(Job):
         self._history = history
         self._database = database
         self._clock = clock
+        self._newest: dict[str, int] = {}
+        """The newest report of each contract."""
+
+        self._asked_at: dict[str, int] = {}
+        self._sums: dict[str, tuple[SettledSums, ...]] = {}
+        self._published: SettledWindows | None = None
 
     async def run_once(self, lease: Lease) -> None:
-        """Read the report once and store what is new in it."""
+        """Read the reports that are due, and publish what was settled."""
         with logged("settlements not read"):
-            newest = await newest_reading(self._database, self._venue)
-            rates = await self._history.settlements(bitcoin_contract(newest, self._venue))
-            now = self._clock()
-            await FencedDatabase(self._database, lease).write(
-                lambda tx: record_settlement_reports(tx, self._venue, rates, now)
+            reading = await newest_reading(self._database, self._venue)
+            contracts = [] if reading is None else majors_first(reading)
+            for part in (contracts[: len(MAJORS)], contracts[len(MAJORS) :]):
+                failed_in_a_row = 0
+                for perpetual in part:
+                    is_read = await self._read(perpetual, lease)
+                    failed_in_a_row = 0 if is_read else failed_in_a_row + 1
+                    if failed_in_a_row == MAX_FAILED_IN_A_ROW:
+                        break
+                await self._publish({each.contract for each in contracts}, lease)
+
+    async def _read(self, perpetual: Perpetual, lease: Lease) -> bool:
+        """Read the reports of one contract if they are due; return whether that did not fail."""
+        now, contract, is_major = self._clock(), perpetual.contract, perpetual.base in MAJORS
+        is_late = self._newest.get(contract, 0) < last_settlement(perpetual, now - MINUTE)
+        waits = now - self._asked_at.get(contract, 0) < SETTLEMENT_PAUSE
+        if not (is_late or is_major) or (waits and not (is_late and is_major)):
+            return True
+        name = ContractName(self._venue, contract)
+        known = await recent_settled_rates(self._database, name, now)
+        self._note(contract, known, now)
+        is_late = self._newest.get(contract, 0) < last_settlement(perpetual, now - MINUTE)
+        if not known and not is_major and await self._is_filled_later(contract, now):
+            self._asked_at[contract] = now
+        elif is_late or is_major:
+            start = now - LONGEST_WINDOW if is_major or not known else known[-1].at
+            return await self._ask(name, start - DAY, lease)
+        return True
+
+    async def _is_filled_later(self, contract: str, now: int) -> bool:
+        """Whether the back-fill will read the past of a contract anyway."""
+        end = now // HOUR * HOUR
+        return bool(
+            await self._database.read(
+                lambda tx: hours_to_fill(tx, self._venue, contract, end - HOUR, end)
             )
+        )
+
+    async def _ask(self, name: ContractName, start: int, lease: Lease) -> bool:
+        self._asked_at[name.contract] = now = self._clock()
+        try:
+            rates = await self._history.past_settlements(name.contract, start, now + 1)
+        except UnknownToUpstream:
+            return True
+        except Throttled as error:
+            log.warning("settlements not read", extra={"kind": error.kind, "why": str(error)})
+            await self._sleep(error.retry_after)
+            return False
+        except UpstreamError as error:
+            why = {"contract": name.contract, "kind": error.kind, "why": str(error)}
+            log.warning("settlements not read", extra=why)
+            return False
+        await FencedDatabase(self._database, lease).write(
+            lambda tx: record_settlement_reports(tx, self._venue, rates, now)
+        )
+        self._note(name.contract, await recent_settled_rates(self._database, name, now), now)
+        return True
+
+    def _note(self, contract: str, reports: Sequence[SettlementReport], now: int) -> None:
+        if reports:
+            self._newest[contract] = reports[-1].at
+            self._sums[contract] = window_sums(settled_windows(reports, now), now)
+
+    async def _publish(self, listed: set[str], lease: Lease) -> None:
+        settled = SettledWindows(
+            {name: sums for name, sums in self._sums.items() if name in listed}
+        )
+        if settled != self._published:
+            published = [Publication.of(SETTLED.of(self._venue), settled)]
+            await FencedDatabase(self._database, lease).write(lambda tx: publish(tx, published))
+            self._published = settled
 
 
 class LiquidationFilesJob(Job):

@@ -141,7 +141,12 @@ SCALES: Mapping[str, Mapping[str, Tone]] = {
     "btc-long-accounts": {"long-extreme": "high", "typical": "middle", "short-extreme": "low"},
     "btc-open-interest-trend": {"rising": "high", "flat": "middle", "falling": "low"},
     "btc-realised-volatility": {"turbulent": "high", "normal": "middle", "calm": "low"},
-    "cross-venue-funding": {"wide": "high", "typical": "middle", "narrow": "low"},
+    "cross-venue-funding": {
+        "wide": "high",
+        "typical": "middle",
+        "narrow": "low",
+        "equal": "low-far",
+    },
     "btc-etf-flow": {"accumulation": "high", "mixed": "middle", "distribution": "low"},
     "us-rates": {
         "bear-steepening": "high",

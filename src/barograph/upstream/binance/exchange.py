@@ -17,19 +17,17 @@ from barograph.markets.venues import BINANCE, VENUES
 from barograph.settings import Settings
 from barograph.upstream.binance import decode, history
 from barograph.upstream.binance.decode import Contract, Row
-from barograph.upstream.binance.history import LONG_SHARES, RATES
+from barograph.upstream.binance.history import LONG_SHARES
 from barograph.upstream.binance.rest import RestClient
 from barograph.upstream.binance.stream import LiquidationStream
 from barograph.upstream.binance.sweep import FIRST_WEIGHT_PER_MINUTE, OpenInterestSweep
 from barograph.upstream.contract_cache import ContractCache, ListedContracts
 from barograph.upstream.http import TimeBudget
 from barograph.upstream.past_pages import Pacer
-from barograph.upstream.venue_client import Parts, VenueAdapter, check_clock
+from barograph.upstream.venue_client import Parts, VenueAdapter
 
 LISTING_SECONDS = 240.0
 """Seconds between two readings of the list of contracts with their funding intervals."""
-
-MAX_SETTLEMENTS = 200
 
 READING_WEIGHT = 12
 """Of one reading: 10 for the premium index and 2 for the prices."""
@@ -113,21 +111,6 @@ class BinanceExchange(VenueAdapter):
         await self._statistics.wait()
         params = {"symbol": contract, "period": "5m", "limit": "1"}
         return await self._rest.ask(LONG_SHARES.path, params, read)
-
-    async def settlements(self, contract: str) -> list[SettledRate]:
-        """Read the newest settlements of one contract, oldest first; raises `UpstreamError`."""
-
-        def read(body: bytes) -> list[SettledRate]:
-            page = RATES.decode(body, contract)
-            if not page:
-                raise UnknownToUpstream(f"the exchange has no settlement of {contract}")
-            check_clock(max(page), self._clock(), math.inf)
-            if not (rates := history.settled(contract, page)):
-                raise InvalidReply(f"no settled rate of {contract} can be used")
-            return [rate for rate in rates if rate.at <= self._clock()]
-
-        params = {"symbol": contract, "limit": str(MAX_SETTLEMENTS)}
-        return await self._rest.ask(RATES.path, params, read)
 
     async def past_prices(self, contract: str, start: int, end: int) -> list[PastValue]:
         """Read prices at the full hour, in USDT; raises `UpstreamError`."""

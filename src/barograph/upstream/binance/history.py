@@ -24,8 +24,12 @@ from barograph.upstream.past_pages import (
 )
 
 CALLS_PER_SECOND = 1.5
-"""450 per five minutes: the exchange allows 500 for settled rates, and 1,000 for statistics, of
-which the live long-account shares take as many again."""
+"""450 per five minutes: the exchange allows 1,000 for statistics, of which the live long-account
+shares take as many again."""
+
+RATES_PER_SECOND = 1.0
+"""300 per five minutes: the exchange allows 500 for settled rates and the funding intervals
+together, which every reading asks for."""
 
 MAX_WEIGHT_PER_MINUTE = 450
 """If every call reads 1,000 klines, which have a weight of 5; 1,500 would have 10."""
@@ -81,12 +85,14 @@ class BinanceHistory(PastPages):
             return rest.ask(series.path, params, read, purpose="history")
 
         super().__init__(ask, Pacer(1 / CALLS_PER_SECOND, clock=clock, sleep=sleep), clock)
+        self._rates = Pacer(1 / RATES_PER_SECOND, clock=clock, sleep=sleep)
 
     async def settlements(self, contract: str, start: int, end: int) -> list[SettledRate]:
         """Settled funding rates, oldest page first, as the exchange sends them."""
         rates: dict[int, float | None] = {}
         since = start
         for _ in range(_MAX_PAGES):
+            await self._rates.wait()
             page = await self.page(RATES, contract, since, end)
             rates |= page
             if len(page) < RATES.max_rows or max(page) < since:

@@ -13,7 +13,6 @@ from barograph.errors import InvalidReply, UnknownToUpstream
 from barograph.kit.timestamps import iso_timestamp
 from barograph.markets import exchange as ranges
 from barograph.markets.records import LongAccounts, Perpetual
-from barograph.markets.settlements import SettledRate
 from barograph.markets.venues import BYBIT, coin_of
 from barograph.upstream import cells
 from barograph.upstream.cells import Cell, Name, Refused, UnreadableError, moment, parse, plausible
@@ -73,14 +72,6 @@ class Tickers(NamedTuple):
     """How many sides of a position the exchange's `openInterest` counts, where that is proved."""
     unusable: list[str]
     """The coins of kept contracts that are left out."""
-
-
-class Settlements(NamedTuple):
-    """The settlements of one contract, oldest first."""
-
-    rates: tuple[SettledRate, ...]
-    refused: int
-    """How many we leave out because their rate is implausible."""
 
 
 class _InstrumentRow(Struct, rename="camel"):
@@ -241,33 +232,6 @@ def decode_long_accounts(result: bytes, contract: str) -> LongAccounts:
         raise ShareOutOfRange(str(error)) from error
     except UnreadableError as error:
         raise InvalidReply(f"the account ratio cannot be read: {error}") from error
-
-
-def decode_settlements(result: bytes, contract: str) -> Settlements:
-    """Settled rates: https://bybit-exchange.github.io/docs/v5/market/history-fund-rate .
-
-    We leave out implausible rates: those settlements are unknown.
-
-    Raises:
-        UnknownToUpstream: there is no settlement of this contract.
-    """
-    rows = parse(result, Rows[SettlementRow], "the funding history").list
-    if not rows:
-        raise UnknownToUpstream(f"the exchange has no settlement of {contract}")
-    check_contract((row.symbol for row in rows), contract)
-    try:
-        rates = {
-            moment(row.funding_rate_timestamp): cells.percent(row.funding_rate) for row in rows
-        }
-    except UnreadableError as error:
-        raise InvalidReply(f"the funding history cannot be read: {error}") from error
-    if len(rates) < len(rows) or len(rows) > MAX_SETTLEMENTS:
-        raise InvalidReply(f"the funding history has {len(rows)} rows of {len(rates)} settlements")
-    known = {at: rate for at, rate in rates.items() if ranges.SETTLED_RATE.contains(rate)}
-    if not known:
-        raise InvalidReply(f"every settled rate of {contract} is out of range")
-    settled = tuple(SettledRate(contract, at, rate) for at, rate in sorted(known.items()))
-    return Settlements(settled, len(rates) - len(known))
 
 
 def _is_live(row: _InstrumentRow) -> bool:

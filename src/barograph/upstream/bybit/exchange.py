@@ -15,7 +15,6 @@ from barograph.errors import InvalidReply, UnknownToUpstream, UpstreamError
 from barograph.kit.timestamps import MINUTE
 from barograph.markets.exchange import (
     LONG_ACCOUNTS,
-    SETTLED_RATE,
     LiquidationWatcher,
     PastValue,
     PlausibleRange,
@@ -25,7 +24,7 @@ from barograph.markets.settlements import SettledRate
 from barograph.markets.venues import BYBIT, VENUES
 from barograph.settings import Settings
 from barograph.upstream.bybit import decode
-from barograph.upstream.bybit.decode import ContractList, InstrumentPage, Settlements, Tickers
+from barograph.upstream.bybit.decode import ContractList, InstrumentPage, Tickers
 from barograph.upstream.bybit.history import LONG_SHARES, OPEN_INTEREST, PRICES, BybitHistory
 from barograph.upstream.bybit.rest import Envelope, RestClient
 from barograph.upstream.bybit.stream import LiquidationStream
@@ -154,21 +153,6 @@ class BybitExchange(VenueAdapter):
             raise
         self._note_refused(LONG_ACCOUNTS, contract, 0)
         return share
-
-    async def settlements(self, contract: str) -> tuple[SettledRate, ...]:
-        """Read the newest settlements of one contract, oldest first; raises `UpstreamError`."""
-
-        def read(envelope: Envelope) -> Settlements:
-            time = self._time(envelope)
-            settlements = decode.decode_settlements(envelope.result, contract)
-            if settlements.rates[-1].at > time:
-                raise InvalidReply(f"a settlement of {contract} is from the future")
-            return settlements
-
-        params = {"category": "linear", "symbol": contract, "limit": str(decode.MAX_SETTLEMENTS)}
-        settlements = await self._rest.ask("funding/history", params, read, self._rest.budget())
-        self._note_refused(SETTLED_RATE, contract, settlements.refused)
-        return settlements.rates
 
     async def past_prices(self, contract: str, start: int, end: int) -> list[PastValue]:
         """Read prices at the full hour, in USDT; raises `UpstreamError`."""
