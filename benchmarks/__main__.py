@@ -33,6 +33,7 @@ SUBJECTS = (
     "readers",
     "footprint",
     "first_start",
+    "world",
 )
 
 

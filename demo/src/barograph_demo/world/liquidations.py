@@ -25,7 +25,7 @@ LONG: Final = "Buy"
 SHORT: Final = "Sell"
 
 _STARTS_PER_HOUR: Final = 6.0
-_SMALL_PER_MINUTE: Final = 0.6
+_SMALL_PER_MINUTE: Final = 0.5
 _SMALL: Final = 0.02
 """The size of small positions, relative to others."""
 
@@ -37,7 +37,9 @@ _EVENLY: Final = 0.3
 
 _DELAY: Final = 25_000.0
 _LARGEST_CLUSTER: Final = 300
-_SAME_SIDE: Final = 0.95
+_SAME_SIDE: Final = 0.5
+"""How often a triggered liquidation has the side of the first one, whatever the price does."""
+
 _COARSE: Final = 6
 _LOOK_BACK: Final = 10 * MINUTE
 _ROOT_LOOK_BACK: Final = math.sqrt(_LOOK_BACK / HOUR)
@@ -78,6 +80,7 @@ class Liquidations:
         self._contracts = [c for c in PERPETUALS if c.symbol in LIVE_SYMBOLS or c.quote == "USDC"]
         sizes = [contract.open_interest_usd**0.6 for contract in self._contracts]
         self._sizes = [size / sum(sizes) for size in sizes]
+        self._positions = {contract: _position(contract) for contract in self._contracts}
         self._activity = lru_cache(_CACHED)(self._compute_activity)
         self._started_in = lru_cache(_CACHED)(self._start_clusters)
 
@@ -107,6 +110,8 @@ class Liquidations:
         for _ in range(count):
             contract = self._contract(random, activity)
             time = minute * MINUTE + int(random.random() * MINUTE)
+            if not contract.is_listed(time):
+                continue
             if random.random() * (_SMALL_PER_MINUTE + rate) < rate:
                 events += self._cluster(random, contract, time, activity.spread)
             else:
@@ -147,7 +152,7 @@ class Liquidations:
     def _cluster(
         self, random: Random, contract: Contract, begin: int, spread: float
     ) -> list[SimulatedLiquidation]:
-        """A liquidation and everything that it triggers, mostly of the same side."""
+        """A liquidation and everything that it triggers."""
         first = self._event(random, contract, begin)
         events = [first]
         for event in events:
@@ -174,16 +179,11 @@ class Liquidations:
         away = 0.002 + 0.01 * random.random()
         # At the bankruptcy price the position's margin is gone.
         price = math.exp(last) * (1.0 - away if side == LONG else 1.0 + away)
-        typical = scale * 75.0 * contract.open_interest_usd**0.25
-        worth = min(contract.open_interest_usd * 0.002, typical * random.paretovariate(1.1))
-        step = 10.0**-contract.size_decimals
+        usual, most, step, size_format, price_format = self._positions[contract]
+        worth = min(most, scale * usual * random.paretovariate(1.1))
         size = max(step, math.floor(worth / price / step) * step)
         return SimulatedLiquidation(
-            time,
-            contract.symbol,
-            side,
-            f"{size:.{contract.size_decimals}f}",
-            f"{price:.{contract.price_decimals}f}",
+            time, contract.symbol, side, size_format % size, price_format % price
         )
 
     def _side(self, random: Random, contract: Contract, time: int, last: float) -> str:
@@ -193,9 +193,19 @@ class Liquidations:
         earlier = market.bridge(hour, along, _COARSE)
         minutes = (last - earlier) / (market.sigma[hour] * _ROOT_LOOK_BACK)
         hours = (last - market.price[max(0, hour - _SHIFT)]) / contract.daily_volatility
-        return (
-            LONG if random.random() < 1.0 / (1.0 + math.exp(2.2 * minutes + 4.0 * hours)) else SHORT
-        )
+        longs = 1.0 / (1.0 + math.exp(3.0 * minutes + 1.5 * hours))
+        return LONG if random.random() < longs else SHORT
+
+
+def _position(contract: Contract) -> tuple[float, float, float, str, str]:
+    """The usual and the largest worth of a position, the step of sizes, and both formats."""
+    return (
+        75.0 * contract.open_interest_usd**0.25,
+        0.002 * contract.open_interest_usd,
+        10.0**-contract.size_decimals,
+        f"%.{contract.size_decimals}f",
+        f"%.{contract.price_decimals}f",
+    )
 
 
 def _poisson(fraction: float, mean: float) -> int:
