@@ -35,6 +35,7 @@ SUBJECTS = (
     "readers",
     "footprint",
     "first_start",
+    "world",
 )
 
 

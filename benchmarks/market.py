@@ -34,12 +34,12 @@ from barograph_demo.files import load_or_create_anchor
 from barograph_demo.servers.control import send_command
 from barograph_demo.servers.rest import answer
 from barograph_demo.servers.stream import liquidation_messages
-from barograph_demo.world.contracts import LIVE_SYMBOLS
+from barograph_demo.world.contracts import live_symbols
 from barograph_demo.world.world import World
 from benchmarks import bench
 
 CONTRACTS = 700
-EXTRA = CONTRACTS - len(LIVE_SYMBOLS)
+EXTRA = CONTRACTS - len(live_symbols(system_clock()))
 SEED = 1
 
 

@@ -1,6 +1,7 @@
 """What the replay observes: every contract's accounts wherever a chart can show them."""
 
 import asyncio
+from itertools import pairwise
 
 import pytest
 
@@ -8,9 +9,15 @@ from barograph.kit.clock import Clock
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.records import MAJORS
 from barograph.markets.samples import DAYS, STEPS, on_grid
-from barograph_demo.replay.observations import MarketObservation, observe, steps
+from barograph_demo.replay.observations import (
+    _DECODER,
+    MarketObservation,
+    observe,
+    observe_batch,
+    steps,
+)
 from barograph_demo.replay.replay import moments
-from barograph_demo.world.contracts import LIVE_SYMBOLS
+from barograph_demo.world.contracts import live_symbols
 from barograph_demo.world.world import World
 from support.clock import START, HandClock
 
@@ -51,9 +58,28 @@ def test_accounts_are_those_of_all_contracts_or_of_the_majors() -> None:
     seen = asyncio.run(_seen(World(5, epoch), epoch, HandClock(FULL_DAY)))
     shares = {each.at: {share.contract for share in each.shares} for each in seen}
 
-    assert shares[epoch + HOUR] == shares[FULL_DAY] == LIVE_SYMBOLS
+    for at in (epoch + HOUR, FULL_DAY):
+        assert shares[at] == live_symbols(at)
     assert shares[epoch + HOUR + 5 * MINUTE] == {f"{base}USDT" for base in MAJORS}
     assert all(share.sampled_at == each.at for each in seen for share in each.shares)
+
+
+def test_contracts_are_listed_and_delisted_in_the_past() -> None:
+    epoch = FULL_DAY - 60 * DAY
+    days = [epoch + day * DAY for day in range(1, 61)]
+    batch = [(at - HOUR, at, False) for at in days]
+    seen = _DECODER.decode(observe_batch(5, epoch, batch))
+
+    listed = [{each.contract for each in one.perpetuals} for one in seen]
+    assert listed == [live_symbols(at) for at in days]
+    changes = [(after - before, before - after) for before, after in pairwise(listed)]
+    assert sum(len(new) for new, _ in changes) >= 3
+    assert sum(len(gone) for _, gone in changes) >= 3
+    assert all(
+        each.contract in names
+        for one, names in zip(seen, listed, strict=True)
+        for each in one.liquidations
+    )
 
 
 async def _seen(world: World, epoch: int, clock: Clock) -> list[MarketObservation]:

@@ -37,7 +37,7 @@ from barograph_demo.servers.hyperliquid import WEIGHT_PER_MINUTE, running_hyperl
 from barograph_demo.servers.identity import running_identity
 from barograph_demo.servers.macro_server import running_macro
 from barograph_demo.servers.tickers import newest_ratio, position_tickers
-from barograph_demo.world.contracts import LIVE_SYMBOLS
+from barograph_demo.world.contracts import LIVE_SYMBOLS, live_symbols
 from barograph_demo.world.liquidations import LONG
 from barograph_demo.world.macro import MacroWorld
 from barograph_demo.world.venues import BINANCE, VenueMarket
@@ -189,7 +189,7 @@ def test_the_replays_short_replies_decode_like_the_complete_ones(
     since: int, past_the_hour: int
 ) -> None:
     at = EPOCH + since * HOUR + past_the_hour
-    kept = {name: Instrument(name, name.removesuffix("USDT"), None) for name in LIVE_SYMBOLS}
+    kept = {name: Instrument(name, name.removesuffix("USDT"), None) for name in live_symbols(at)}
     listed = [each for each in WORLD.contracts(at) if each.symbol in kept]
     short = decode_tickers(position_tickers(WORLD, listed, at), kept).perpetuals
     complete = decode_tickers(msgspec.json.encode(ask_bybit(at, "tickers")), kept).perpetuals

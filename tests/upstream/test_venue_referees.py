@@ -27,7 +27,7 @@ from barograph_demo.servers.exchange import running_exchange
 from barograph_demo.servers.faults import BinanceFaults
 from barograph_demo.servers.faulty_market import FaultyMarket
 from barograph_demo.servers.hyperliquid import running_hyperliquid
-from barograph_demo.world.contracts import LIVE_SYMBOLS
+from barograph_demo.world.contracts import LIVE_SYMBOLS, live_symbols
 from barograph_demo.world.venues import BINANCE, HYPERLIQUID, VenueMarket, contract_names
 from barograph_demo.world.world import World
 from support.threads import in_thread
@@ -184,7 +184,7 @@ async def test_ccxt_reads_the_same_from_bybit_for_every_contract(
         if market["swap"] and market["active"] and market["quote"] == "USDT"
         if market["info"]["symbolType"] in {"", "innovation"}
     }
-    assert ours.keys() == live.keys() == LIVE_SYMBOLS
+    assert ours.keys() == live.keys() == live_symbols(NOW)
     tickers, rates = linear.fetch_tickers(), linear.fetch_funding_rates()
     for name, symbol in live.items():
         us, rate = ours[name], rates[symbol]

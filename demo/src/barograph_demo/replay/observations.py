@@ -35,7 +35,6 @@ from barograph.upstream.http import HttpReply
 from barograph_demo.servers.rest import answer
 from barograph_demo.servers.stream import liquidation_messages
 from barograph_demo.servers.tickers import newest_ratio, position_tickers
-from barograph_demo.world.contracts import Contract
 from barograph_demo.world.world import World
 
 BATCH = 60
@@ -123,8 +122,8 @@ def observe_batch(seed: int, epoch: int, batch: Sequence[Step]) -> bytes:
 
 
 def _observe(world: World, since: int, at: int, *, in_full: bool) -> MarketObservation:
-    kept = _kept(world.seed, world.epoch)
-    contracts = _kept_contracts(world)
+    kept = _kept(world.seed, world.epoch, at // DAY)
+    contracts = [contract for contract in world.perpetuals if contract.symbol in kept]
     counted = (
         contracts if in_full else [contract for contract in contracts if contract.coin in MAJORS]
     )
@@ -150,18 +149,13 @@ def _world(seed: int, epoch: int) -> World:
 
 
 @cache
-def _kept(seed: int, epoch: int) -> Mapping[str, Instrument]:
-    """The contracts that the service keeps. The simulated past has no new listings."""
+def _kept(seed: int, epoch: int, day: int) -> Mapping[str, Instrument]:
+    """The contracts that the service keeps on a day; they are listed and delisted at midnight."""
     query = {"category": "linear", "limit": "1000"}
-    status, body = answer(_world(seed, epoch), "/v5/market/instruments-info", query, epoch)
-    envelope = open_envelope(HttpReply(status, {}, body), epoch)
+    at = max(epoch, day * DAY)
+    status, body = answer(_world(seed, epoch), "/v5/market/instruments-info", query, at)
+    envelope = open_envelope(HttpReply(status, {}, body), at)
     return ContractList.of([decode_instruments(envelope.result)]).kept
-
-
-@cache
-def _kept_contracts(world: World) -> list[Contract]:
-    listed = (world.contract(name, world.epoch) for name in _kept(world.seed, world.epoch))
-    return [contract for contract in listed if contract is not None]
 
 
 @contextmanager

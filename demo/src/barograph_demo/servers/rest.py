@@ -48,11 +48,16 @@ class _Moment:
     closed: frozenset[str]
 
     def status(self, contract: Contract) -> str:
-        return CLOSED if contract.symbol in self.closed else contract.status
+        is_closed = contract.symbol in self.closed or not contract.is_listed(self.now)
+        return CLOSED if is_closed else contract.status
 
     def listed(self) -> list[Contract]:
         """Every contract that has a ticker."""
         return [c for c in self.world.contracts(self.now) if self.status(c) != CLOSED]
+
+    def first(self, contract: Contract) -> int:
+        """When its history begins."""
+        return max(self.world.birth, contract.launched(self.now))
 
     def contract(self, query: Query) -> Contract:
         symbol = query.get("symbol", "")
@@ -114,7 +119,7 @@ def _instruments(moment: _Moment, query: Query) -> Result:
     return {
         "category": "linear",
         "list": [
-            instrument(contract, moment.status(contract), moment.world.epoch)
+            instrument(contract, moment.status(contract), moment.world.epoch, moment.now)
             for contract in found[offset : offset + limit]
         ],
         "nextPageCursor": f"page%3D{offset + limit}" if more else "",
@@ -131,7 +136,7 @@ def _tickers(moment: _Moment, query: Query) -> Result:
 def _account_ratio(moment: _Moment, query: Query) -> Result:
     _linear(query)
     contract = moment.contract(query)
-    times, cursor = _periods(moment, query, "period", 500)
+    times, cursor = _periods(moment, contract, query, "period", 500)
     rows = ",".join([ratio_json(moment.world, contract, time) for time in times])
     return {"list": msgspec.Raw(f"[{rows}]".encode()), "nextPageCursor": cursor}
 
@@ -140,7 +145,7 @@ def _open_interest(moment: _Moment, query: Query) -> Result:
     """Counts both sides of each position, as `openInterest` of a ticker does."""
     _linear(query)
     contract = moment.contract(query)
-    times, cursor = _periods(moment, query, "intervalTime", 200)
+    times, cursor = _periods(moment, contract, query, "intervalTime", 200)
     rows = [
         {
             "openInterest": f"{2 * moment.world.open_interest(contract, time):.8f}",
@@ -164,7 +169,7 @@ def _funding_history(moment: _Moment, query: Query) -> Result:
     last = moment.now if end is None else min(end, moment.now)
     first = last - limit * contract.funding_hours * HOUR if start is None else start
     world, symbol = moment.world, contract.symbol
-    settled = world.settlements(contract, first, last)
+    settled = world.settlements(contract, max(first, moment.first(contract) + 1), last)
     rows = [
         {
             "symbol": symbol,
@@ -184,17 +189,19 @@ def _kline(moment: _Moment, query: Query) -> Result:
         raise _ParameterError("params error: interval invalid")
     rows = [
         _candle_row(contract, candle)
-        for candle in candles(moment.world, contract, _candle_starts(moment, query), moment.now)
+        for candle in candles(
+            moment.world, contract, _candle_starts(moment, contract, query), moment.now
+        )
     ]
     return {"symbol": contract.symbol, "category": "linear", "list": rows[::-1]}
 
 
-def _candle_starts(moment: _Moment, query: Query) -> Sequence[int]:
+def _candle_starts(moment: _Moment, contract: Contract, query: Query) -> Sequence[int]:
     limit = _limit(query, 200, 1000)
     start, end = _integer(query, "start"), _integer(query, "end")
     last = moment.now if end is None else min(end, moment.now)
     first = last - limit * HOUR if start is None else start
-    starts = range(max(-(-first // HOUR) * HOUR, moment.world.birth), last + 1, HOUR)
+    starts = range(max(-(-first // HOUR) * HOUR, moment.first(contract)), last + 1, HOUR)
     return starts[:limit] if end is None and start is not None else starts[-limit:]
 
 
@@ -209,7 +216,9 @@ def _candle_row(contract: Contract, candle: Candle) -> list[str]:
     ]
 
 
-def _periods(moment: _Moment, query: Query, name: str, most: int) -> tuple[list[int], str]:
+def _periods(
+    moment: _Moment, contract: Contract, query: Query, name: str, most: int
+) -> tuple[list[int], str]:
     """The times of a history, newest first, and the cursor of its next page."""
     period = _PERIODS.get(query.get(name, ""))
     if period is None:
@@ -219,7 +228,7 @@ def _periods(moment: _Moment, query: Query, name: str, most: int) -> tuple[list[
     before = _cursor(query, "lasttime")
     last = moment.now if end is None else min(end, moment.now)
     last = last if before is None else min(last, before * 1000 - 1)
-    earliest = max(moment.world.birth, start or 0)
+    earliest = max(moment.first(contract), start or 0)
     times = list(range(last - last % period, earliest - 1, -period)[:limit])
     more = bool(times) and times[-1] - period >= earliest
     return times, f"lastid%3D0%26lasttime%3D{times[-1] // 1000}" if more else ""

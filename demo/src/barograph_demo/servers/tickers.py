@@ -209,7 +209,7 @@ def newest_ratio(world: World, contract: Contract, now: int) -> bytes:
     return f'{{"list":[{row}]}}'.encode()
 
 
-def instrument(contract: Contract, status: str, epoch: int) -> dict[str, object]:
+def instrument(contract: Contract, status: str, epoch: int, now: int) -> dict[str, object]:
     """The specification of one contract; a fault may have changed its `status`."""
     pre_market = contract.status == PRE_LAUNCH
     is_future = contract.kind == FUTURE
@@ -220,7 +220,7 @@ def instrument(contract: Contract, status: str, epoch: int) -> dict[str, object]
         "status": status,
         "baseCoin": contract.coin,
         "quoteCoin": contract.quote,
-        "launchTime": str(contract.launch),
+        "launchTime": str(contract.launched(now)),
         "deliveryTime": str(contract.delivery),
         "deliveryFeeRate": "0" if is_future else "",
         "priceScale": str(contract.price_decimals),

@@ -13,16 +13,13 @@ from typing import Final, NamedTuple
 from barograph.kit.timestamps import DAY, HOUR
 from barograph_demo.world.contracts import CRYPTO, Contract
 from barograph_demo.world.randomness import (
-    BLOCK_HOURS,
     NORMAL,
     QUANTILE_BITS,
     REVERSION,
     STRESS_HOURS,
     CommonMoves,
-    MoodSwing,
     key,
     mix,
-    mood_swing,
 )
 
 DAY_HOURS: Final = 24
@@ -32,11 +29,23 @@ FINE: Final = 12
 
 KNOTS: Final = 16
 """Pieces of an hour at which the extremes of an unfinished hour are sampled."""
-_KNOT_DEPTH: Final = 4
+KNOT_DEPTH: Final = 4
 
 _PRICE_REVERSION: Final = math.log(2) / (120 * 24)
 """Share of the log-price's distance from its start that it loses per hour. A half-life of 120 days
 keeps it plausible forever."""
+
+_SEASON: Final = tuple(math.sin(math.tau * (hour - 9) / DAY_HOURS) for hour in range(DAY_HOURS))
+"""How busy each hour of a UTC day is: most at 15:00, least at 03:00."""
+
+_MEAN_LOG_VOLATILITY: Final = -0.42
+"""Makes the table's daily volatility the average: volatile hours and jumps count more."""
+
+_FORGETTING: Final = 0.042
+"""Share of past returns that traders forget per hour: half of them in 16 hours."""
+
+_CHASING: Final = 0.00011
+"""The premium that a return of one typical hour adds, because traders follow returns."""
 
 _HALF_ROOT: Final = math.sqrt(0.5)
 
@@ -88,7 +97,8 @@ class CoinMarket:
         self._independence = math.sqrt(1 - self._correlation**2)
         self._stir = 0.0
         self._noise = 0.0
-        self._swing: tuple[int, MoodSwing] = (-1, MoodSwing(0.0, 1.0, 0.0))
+        self._trend = 0.0
+        self._first_hour = birth // HOUR
         self._begin()
 
     def _begin(self) -> None:
@@ -119,14 +129,12 @@ class CoinMarket:
         bits, common = self._random.getrandbits, self._common
         stress = common.stresses(hour // STRESS_HOURS).get(self._coin)
         strain = 0.0 if stress is None else stress.at(hour)
+        season = _SEASON[(hour + self._first_hour) % DAY_HOURS]
         turbulence = common.log_volatility[hour] + self._stir + 0.6 * strain
-        sigma = self._hourly * math.exp(turbulence - 0.25)
-        mood = self._mood(hour)
+        sigma = self._hourly * math.exp(turbulence + 0.25 * season + _MEAN_LOG_VOLATILITY)
         jump, at = self._jump(hour, sigma)
         before = self.price[hour]
-        pull = _PRICE_REVERSION * (before - self._home)
-        drift = sigma * max(-1.0, min(1.0, mood / 0.001)) * 0.08 - pull
-        diffusion = drift + sigma * (
+        diffusion = _PRICE_REVERSION * (self._home - before) + sigma * (
             self._correlation * common.shock[hour]
             + self._independence * NORMAL[bits(QUANTILE_BITS)]
         )
@@ -138,14 +146,10 @@ class CoinMarket:
             self.jumps[hour] = (jump, at)
         self._stir += -REVERSION * self._stir + 0.06 * NORMAL[bits(QUANTILE_BITS)]
         self._noise += -0.2 * self._noise + 0.00007 * NORMAL[bits(QUANTILE_BITS)]
+        self._trend += (after - before) / self._hourly - _FORGETTING * self._trend
         crowding = 0.0 if stress is None else stress.peak * strain
-        self._record_positions(hour, (after - before) / sigma, mood, turbulence, crowding)
-
-    def _mood(self, hour: int) -> float:
-        block = hour // BLOCK_HOURS
-        if self._swing[0] != block:
-            self._swing = (block, mood_swing(self._seed, self._coin, block))
-        return self._swing[1].at(hour) * self._premium_scale
+        turnover = 0.1 * (1.0 + 0.35 * season) * math.exp(1.2 * turbulence)
+        self._record_positions(hour, (after - before) / sigma, crowding, turnover)
 
     def _jump(self, hour: int, sigma: float) -> tuple[float, float]:
         """The hour's jump and when in the hour it happens."""
@@ -167,38 +171,36 @@ class CoinMarket:
         self.high.append((before + after + up) / 2 + max(0.0, jump))
         self.low.append((before + after - down) / 2 + min(0.0, jump))
 
-    def _stray(self, hour: int) -> float:
-        """A coin's own part of the premium: a lean, a random walk and the common sentiment."""
+    def _stray(self) -> float:
+        """A coin's own part of the premium: a lean and a random walk."""
         if self._own_share == 0.0:
             return 0.0
         self._own_premium *= 0.94
-        self._own_premium += 0.00015 * NORMAL[self._premiums.getrandbits(QUANTILE_BITS)]
-        own = self._lean + self._own_premium + self._common.sentiment[hour]
-        return self._own_share * self._premium_scale * own
+        self._own_premium += 0.0001 * NORMAL[self._premiums.getrandbits(QUANTILE_BITS)]
+        return self._own_share * (self._lean + self._own_premium)
 
-    def _record_positions(
-        self, hour: int, move: float, mood: float, turbulence: float, crowding: float
-    ) -> None:
+    def _record_positions(self, hour: int, move: float, crowding: float, turnover: float) -> None:
         """Premium, open interest, long accounts and turnover at the end of the hour."""
         bits = self._random.getrandbits
-        premium = 0.00008 + self._noise + mood + self._stray(hour) + crowding
+        chase = _CHASING * self._premium_scale * self._trend
+        mood = self._premium_scale * (self._common.sentiment[hour] + self._stray())
+        premium = 0.00009 + self._noise + chase + mood + crowding
         self.premium_sum.append(self.premium_sum[hour] + (self.premium[hour] + premium) / 2)
         self.premium.append(premium)
         shaken = 0.02 * max(0.0, abs(move) - 2.5)
         interest = (
             self.interest[hour] * 0.992
             + 0.011 * NORMAL[bits(QUANTILE_BITS)]
-            + abs(mood) * 1.5
+            + chase * 1.5
             + abs(crowding) * 3.0
         )
         self.interest.append(max(-1.5, interest - min(0.12, shaken)))
         # Small accounts buy what falls and sell what rises.
         crowd = 0.35 + 0.985 * (self.crowd[hour] - 0.35) - 0.015 * move
-        crowd += 0.02 * NORMAL[bits(QUANTILE_BITS)] + 12.0 * mood + 2.0 * crowding
+        crowd += 0.02 * NORMAL[bits(QUANTILE_BITS)] + 12.0 * chase + 2.0 * crowding
         self.crowd.append(crowd)
-        season = 1.0 + 0.35 * math.sin(math.tau * ((hour % DAY_HOURS) - 9) / DAY_HOURS)
-        turnover = 0.1 * season * math.exp(1.2 * turbulence + 0.15 * min(6.0, abs(move)))
-        self.turnover_sum.append(self.turnover_sum[hour] + turnover)
+        traded = turnover * math.exp(0.15 * min(6.0, abs(move)))
+        self.turnover_sum.append(self.turnover_sum[hour] + traded)
 
     def locate(self, time: int) -> tuple[int, float]:
         """The hour of a time and the fraction of it that has passed."""
@@ -264,7 +266,7 @@ class CoinMarket:
         if known != hour or done > knots:
             done, high, low = 0, self.price[hour], self.price[hour]
         for knot in range(done + 1, knots + 1):
-            value = self.bridge(hour, knot / KNOTS, _KNOT_DEPTH)
+            value = self.bridge(hour, knot / KNOTS, KNOT_DEPTH)
             high, low = max(high, value), min(low, value)
         self._partial = (hour, knots, high, low)
         return high, low

@@ -18,6 +18,11 @@ CRYPTO: Final = ("", "innovation")
 """The exchange's classes of crypto contracts. Others follow stocks, metals and more."""
 
 _FIRST_LAUNCH: Final = 1_585_526_400_000
+_CYCLE: Final = 90 * DAY
+_ABSENCE: Final = 31 * DAY
+"""How long a contract that comes and goes is not listed, once per cycle. The odd number of days
+keeps the listing of one apart from the delisting of another."""
+
 _FRIDAY: Final = 4
 _DELIVERY_HOUR: Final = 8
 _QUARTER_MONTHS: Final = (3, 6, 9, 12)
@@ -45,6 +50,16 @@ class Contract:
     delivery: int = 0
     launch: int = _FIRST_LAUNCH
     symbol_type: str = ""
+    returns_at: int | None = None
+    """When in each cycle it is listed again, if it comes and goes."""
+
+    def is_listed(self, now: int) -> bool:
+        """Whether it has not been delisted, whatever its status."""
+        return self.returns_at is None or (now - self.returns_at) % _CYCLE < _CYCLE - _ABSENCE
+
+    def launched(self, now: int) -> int:
+        """When it was listed for the last time."""
+        return self.launch if self.returns_at is None else now - (now - self.returns_at) % _CYCLE
 
     @property
     def tick_size(self) -> str:
@@ -101,13 +116,8 @@ PYTH 0.0752 5 0 5.4 13 4 2
 LDO 0.682 4 1 5.2 23 4 1
 CRV 0.391 4 1 5.3 33 4 1
 DYDX 0.231 4 1 5.3 12 4 1
-GALA 0.00781 6 0 5.2 15 4 1
-SAND 0.161 5 0 4.8 14 4 1
-MANA 0.182 5 0 4.7 12 4 1
-AXS 1.12 4 1 5.0 11 4 1
 ALGO 0.141 5 1 4.4 18 4 1
 VET 0.01451 6 0 4.4 12 4 1
-THETA 0.382 4 1 4.8 9 4 1
 EGLD 8.52 3 1 4.7 7 4 2
 ZEC 421 2 2 6.4 190 4 2
 XMR 391 2 2 3.6 52 8 1
@@ -115,7 +125,6 @@ DASH 62.4 2 2 6.1 34 4 2
 HYPE 33.1 3 2 5.6 410 8 1
 PENDLE 2.31 4 0 5.5 16 4 2
 STX 0.342 4 1 5.1 11 4 1
-IMX 0.331 4 1 5.2 9 4 2
 GRT 0.0451 5 1 4.9 8 4 2
 KAS 0.0501 5 0 4.8 17 4 1
 WIF 0.371 4 0 6.3 48 4 2
@@ -127,6 +136,16 @@ SHIB1000 0.00852 6 0 4.6 38 4 2
 1000BONK 0.00981 6 0 6.1 41 4 2
 1000FLOKI 0.0461 5 0 5.8 19 1 2
 1000000BABYDOGE 0.000721 7 0 6.2 4 1 2
+"""
+
+# The same columns, for contracts that are listed and delisted again and again.
+_COMING_AND_GOING: Final = """
+GALA 0.00781 6 0 5.2 15 4 1
+SAND 0.161 5 0 4.8 14 4 1
+MANA 0.182 5 0 4.7 12 4 1
+AXS 1.12 4 1 5.0 11 4 1
+THETA 0.382 4 1 4.8 9 4 1
+IMX 0.331 4 1 5.2 9 4 2
 """
 
 # The same columns, with a status in front.
@@ -184,11 +203,25 @@ def _based_on(base: Contract, symbol: str, quote: str, share: float) -> Contract
     )
 
 
-_LIVE: Final = tuple(perpetual(row) for row in _TABLE.strip().splitlines())
+_ALWAYS_LIVE: Final = tuple(perpetual(row) for row in _TABLE.strip().splitlines())
+_ROTATING: Final = _COMING_AND_GOING.strip().splitlines()
+_LIVE: Final = (
+    *_ALWAYS_LIVE,
+    *(
+        replace(perpetual(row), returns_at=number * _CYCLE // len(_ROTATING))
+        for number, row in enumerate(_ROTATING)
+    ),
+)
 _BY_COIN: Final = {contract.coin: contract for contract in _LIVE}
 
 LIVE_SYMBOLS: Final = frozenset(contract.symbol for contract in _LIVE)
-"""The live crypto perpetuals against USDT, which are the ones the service reads."""
+"""The crypto perpetuals against USDT that are live at some time."""
+
+
+def live_symbols(now: int) -> frozenset[str]:
+    """Those that are live at a time, which are the ones the service reads."""
+    return frozenset(contract.symbol for contract in _LIVE if contract.is_listed(now))
+
 
 PERPETUALS: Final = (
     *_LIVE,
@@ -211,7 +244,7 @@ STRESSED_COINS: Final = tuple(each.coin for each in _LIVE if each.coin not in MA
 def copies(count: int) -> list[tuple[Contract, str]]:
     """Further USDT perpetuals with new coins, each with the coin whose market it copies."""
     found = []
-    for number, model in enumerate(islice(cycle(_LIVE), count)):
+    for number, model in enumerate(islice(cycle(_ALWAYS_LIVE), count)):
         coin = f"{model.coin[:11]}{number:03d}"
         found.append((replace(model, symbol=f"{coin}USDT", coin=coin), model.coin))
     return found

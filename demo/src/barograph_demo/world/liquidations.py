@@ -1,21 +1,21 @@
 """Liquidations, which trigger one another.
 
-A Hawkes process in its cluster form: each minute starts some clusters, more when markets are
-volatile and positions large, and each liquidation triggers others. A cluster ends within `SPAN`,
-so a span of time needs only the minutes shortly before it. Small positions are liquidated in quiet
-minutes too.
+A Hawkes process in its cluster form: each minute starts some clusters, most of them where the
+price of bitcoin moves and more when positions are large, and each liquidation triggers others. A
+cluster ends within `SPAN`, so a span of time needs only the minutes shortly before it. Small
+positions are liquidated in quiet minutes too.
 """
 
 import math
 from bisect import bisect
 from collections.abc import Mapping
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from random import Random
 from typing import Final, NamedTuple
 
 from barograph.kit.timestamps import HOUR, MINUTE
-from barograph_demo.world.coin_market import CoinMarket
+from barograph_demo.world.coin_market import DAY_HOURS, KNOT_DEPTH, KNOTS, CoinMarket
 from barograph_demo.world.contracts import LIVE_SYMBOLS, PERPETUALS, Contract
 from barograph_demo.world.randomness import key, mix, unit
 
@@ -24,16 +24,28 @@ SPAN: Final = 10 * MINUTE
 LONG: Final = "Buy"
 SHORT: Final = "Sell"
 
-_STARTS_PER_HOUR: Final = 29.0
-_SMALL_PER_MINUTE: Final = 2.0
-_SMALL: Final = 0.03
+_STARTS_PER_HOUR: Final = 6.0
+_SMALL_PER_MINUTE: Final = 0.5
+_SMALL: Final = 0.02
 """The size of small positions, relative to others."""
+
+_LARGEST: Final = 40.0
+"""The largest cascade, relative to the liquidations of a typical hour."""
+
+_EVENLY: Final = 0.3
+"""The share of clusters that start at any time of the hour, not where the price moves."""
 
 _DELAY: Final = 25_000.0
 _LARGEST_CLUSTER: Final = 300
-_SAME_SIDE: Final = 0.95
+_SAME_SIDE: Final = 0.5
+"""How often a triggered liquidation has the side of the first one, whatever the price does."""
+
 _COARSE: Final = 6
 _LOOK_BACK: Final = 10 * MINUTE
+_ROOT_LOOK_BACK: Final = math.sqrt(_LOOK_BACK / HOUR)
+_ROOT_DAY: Final = math.sqrt(DAY_HOURS)
+_SHIFT: Final = 8
+_LEADER: Final = "BTC"
 _CACHED: Final = 4096
 
 
@@ -48,9 +60,12 @@ class SimulatedLiquidation(NamedTuple):
 
 
 class _Activity(NamedTuple):
-    """An hour: clusters per minute, triggered per liquidation, and each contract's share."""
+    """An hour: clusters per minute, triggered per liquidation, and each contract's share.
 
-    rate: float
+    There is one rate for each piece of the hour.
+    """
+
+    rates: list[float]
     spread: float
     shares: list[float]
 
@@ -58,17 +73,14 @@ class _Activity(NamedTuple):
 class Liquidations:
     """Every liquidation of a world, by time."""
 
-    def __init__(
-        self, seed: int, birth: int, markets: Mapping[str, CoinMarket], small_from: int
-    ) -> None:
-        """Small liquidations begin at `small_from`."""
+    def __init__(self, seed: int, birth: int, markets: Mapping[str, CoinMarket]) -> None:
         self._birth = birth
-        self._small_from = small_from
         self._markets = markets
         self._key = key(seed, "liquidations")
         self._contracts = [c for c in PERPETUALS if c.symbol in LIVE_SYMBOLS or c.quote == "USDC"]
         sizes = [contract.open_interest_usd**0.6 for contract in self._contracts]
         self._sizes = [size / sum(sizes) for size in sizes]
+        self._positions = {contract: _position(contract) for contract in self._contracts}
         self._activity = lru_cache(_CACHED)(self._compute_activity)
         self._started_in = lru_cache(_CACHED)(self._start_clusters)
 
@@ -85,28 +97,26 @@ class Liquidations:
         return found
 
     def _start_clusters(self, minute: int) -> tuple[SimulatedLiquidation, ...]:
-        """All clusters that start in a minute, each to its end."""
-        activity = self._activity(minute * MINUTE // HOUR)
+        """The small liquidations of a minute, and its clusters, each to its end."""
+        hour, rest = divmod(minute, 60)
+        activity = self._activity(hour)
+        rate = activity.rates[rest * KNOTS // 60]
         state = mix(self._key ^ minute)
-        events = [] if minute * MINUTE < self._small_from else self._small(minute, activity)
-        # Most minutes start nothing, and then creating a generator would be wasted.
-        if unit(state) < math.exp(-activity.rate):
-            return tuple(events)
+        count = _poisson(unit(state), _SMALL_PER_MINUTE + rate)
+        if not count:  # then creating a generator would be wasted
+            return ()
         random = Random(mix(state))
-        for _ in range(_at_least_one(random, activity.rate)):
-            contract, begin = self._contract(random, activity), _within(random, minute)
-            events += self._cluster(random, contract, begin, activity.spread)
-        return tuple(events)
-
-    def _small(self, minute: int, activity: _Activity) -> list[SimulatedLiquidation]:
-        """The small liquidations of a minute, which trigger nothing."""
-        random = Random(mix(self._key ^ ~minute))
         events = []
-        for _ in range(_poisson(random, _SMALL_PER_MINUTE)):
-            contract, time = self._contract(random, activity), _within(random, minute)
-            side = self._side(random, contract, time)
-            events.append(self._event(random, contract, time, side, _SMALL))
-        return events
+        for _ in range(count):
+            contract = self._contract(random, activity)
+            time = minute * MINUTE + int(random.random() * MINUTE)
+            if not contract.is_listed(time):
+                continue
+            if random.random() * (_SMALL_PER_MINUTE + rate) < rate:
+                events += self._cluster(random, contract, time, activity.spread)
+            else:
+                events.append(self._event(random, contract, time, _SMALL))
+        return tuple(events)
 
     def _contract(self, random: Random, activity: _Activity) -> Contract:
         where = bisect(activity.shares, random.random() * activity.shares[-1])
@@ -117,83 +127,92 @@ class Liquidations:
         for contract, size in zip(self._contracts, self._sizes, strict=True):
             market = self._markets[contract.coin]
             at, _ = market.locate(hour * HOUR)
-            typical = contract.daily_volatility / 4.9
-            volatile = market.sigma[at] / typical
-            moved = abs(market.price[at + 1] - market.price[at]) / typical
-            heats.append(size * volatile * (0.4 + 0.6 * moved) * math.exp(market.interest[at]))
+            typical = contract.daily_volatility / _ROOT_DAY
+            end = market.price[at + 1]
+            # A move hits most positions where it continues one of the hours before.
+            moved = abs((end - market.price[at]) * (end - market.price[max(0, at - _SHIFT)]))
+            heat = 0.4 * market.sigma[at] / typical + 0.4 * moved / (typical * typical)
+            heats.append(size * min(_LARGEST, heat) * math.exp(market.interest[at]))
         shares = list(accumulate(heats))
         rate = _STARTS_PER_HOUR * shares[-1] / 60
         spread = 0.5 + 0.32 * min(1.0, max(0.0, (shares[-1] - 0.8) / 3))
-        return _Activity(rate, spread, shares)
+        return _Activity([rate * weight for weight in self._weights(hour)], spread, shares)
+
+    def _weights(self, hour: int) -> list[float]:
+        """How much more often clusters start in each piece of an hour than on average."""
+        market = self._markets[_LEADER]
+        at, _ = market.locate(hour * HOUR)
+        prices = [market.bridge(at, knot / KNOTS, KNOT_DEPTH) for knot in range(KNOTS)]
+        moves = [
+            (after - before) ** 2 for before, after in pairwise([*prices, market.price[at + 1]])
+        ]
+        moving = (1.0 - _EVENLY) * KNOTS / sum(moves)
+        return [_EVENLY + moving * move for move in moves]
 
     def _cluster(
         self, random: Random, contract: Contract, begin: int, spread: float
     ) -> list[SimulatedLiquidation]:
         """A liquidation and everything that it triggers."""
-        waiting = [(begin, self._side(random, contract, begin))]
-        events: list[SimulatedLiquidation] = []
-        while waiting and len(events) < _LARGEST_CLUSTER:
-            time, side = waiting.pop()
-            events.append(self._event(random, contract, time, side))
-            for _ in range(_poisson(random, spread)):
-                later = time + 1 + int(random.expovariate(1 / _DELAY))
-                if later < begin + SPAN:
-                    waiting.append((later, _triggered_side(random, side)))
+        first = self._event(random, contract, begin)
+        events = [first]
+        for event in events:
+            for _ in range(_poisson(random.random(), spread)):
+                later = event.time + 1 + int(random.expovariate(1 / _DELAY))
+                if later < begin + SPAN and len(events) < _LARGEST_CLUSTER:
+                    side = first.side if random.random() < _SAME_SIDE else None
+                    events.append(self._event(random, contract, later, side=side))
         return events
 
-    def _side(self, random: Random, contract: Contract, time: int) -> str:
-        """A falling price liquidates longs, a rising one shorts."""
-        market = self._markets[contract.coin]
-        hour, along = market.locate(time)
-        earlier, before = market.locate(time - _LOOK_BACK)
-        move = market.bridge(hour, along, _COARSE) - market.bridge(earlier, before, _COARSE)
-        score = move / (market.sigma[hour] * math.sqrt(_LOOK_BACK / HOUR))
-        return LONG if random.random() < 1.0 / (1.0 + math.exp(2.2 * score)) else SHORT
-
     def _event(
-        self, random: Random, contract: Contract, time: int, side: str, scale: float = 1.0
+        self,
+        random: Random,
+        contract: Contract,
+        time: int,
+        scale: float = 1.0,
+        side: str | None = None,
     ) -> SimulatedLiquidation:
         market = self._markets[contract.coin]
         hour, along = market.locate(time)
+        last = market.bridge(hour, along, _COARSE)
+        if side is None:
+            side = self._side(random, contract, time, last)
         away = 0.002 + 0.01 * random.random()
         # At the bankruptcy price the position's margin is gone.
-        away = -away if side == LONG else away
-        price = math.exp(market.bridge(hour, along, _COARSE)) * (1 + away)
-        typical = scale * 25.0 * contract.open_interest_usd**0.25
-        worth = min(contract.open_interest_usd * 0.002, typical * random.paretovariate(1.1))
-        step = 10.0**-contract.size_decimals
+        price = math.exp(last) * (1.0 - away if side == LONG else 1.0 + away)
+        usual, most, step, size_format, price_format = self._positions[contract]
+        worth = min(most, scale * usual * random.paretovariate(1.1))
         size = max(step, math.floor(worth / price / step) * step)
         return SimulatedLiquidation(
-            time,
-            contract.symbol,
-            side,
-            f"{size:.{contract.size_decimals}f}",
-            f"{price:.{contract.price_decimals}f}",
+            time, contract.symbol, side, size_format % size, price_format % price
         )
 
+    def _side(self, random: Random, contract: Contract, time: int, last: float) -> str:
+        """A price that fell, in the last minutes or hours, liquidates longs; else shorts."""
+        market = self._markets[contract.coin]
+        hour, along = market.locate(time - _LOOK_BACK)
+        earlier = market.bridge(hour, along, _COARSE)
+        minutes = (last - earlier) / (market.sigma[hour] * _ROOT_LOOK_BACK)
+        hours = (last - market.price[max(0, hour - _SHIFT)]) / contract.daily_volatility
+        longs = 1.0 / (1.0 + math.exp(3.0 * minutes + 1.5 * hours))
+        return LONG if random.random() < longs else SHORT
 
-def _within(random: Random, minute: int) -> int:
-    return minute * MINUTE + random.randrange(MINUTE)
+
+def _position(contract: Contract) -> tuple[float, float, float, str, str]:
+    """The usual and the largest worth of a position, the step of sizes, and both formats."""
+    return (
+        75.0 * contract.open_interest_usd**0.25,
+        0.002 * contract.open_interest_usd,
+        10.0**-contract.size_decimals,
+        f"%.{contract.size_decimals}f",
+        f"%.{contract.price_decimals}f",
+    )
 
 
-def _triggered_side(random: Random, side: str) -> str:
-    """A liquidation mostly triggers others of its own side."""
-    if random.random() < _SAME_SIDE:
-        return side
-    return SHORT if side == LONG else LONG
-
-
-def _poisson(random: Random, mean: float) -> int:
-    """A Poisson number by multiplying fractions; for small means only."""
-    bound, product, count = math.exp(-mean), random.random(), 0
-    while product > bound:
-        product *= random.random()
+def _poisson(fraction: float, mean: float) -> int:
+    """The Poisson number at a fraction of all; for small means only."""
+    count, chance = 0, math.exp(-mean)
+    while fraction >= chance and count < _LARGEST_CLUSTER:
+        fraction -= chance
         count += 1
-    return count
-
-
-def _at_least_one(random: Random, mean: float) -> int:
-    """A Poisson number, given that it is not zero."""
-    while (count := _poisson(random, mean)) == 0:
-        pass
+        chance *= mean / count
     return count

@@ -22,11 +22,14 @@ NORMAL: Final = tuple(
 """Standard normal values, indexed by the low bits of a mixed number: one lookup per draw."""
 
 REVERSION: Final = 0.03
-"""Share of the log-volatility's distance from its mean that it loses per hour."""
+"""Share of a coin's own log-volatility that it loses per hour."""
 
-BLOCK_HOURS: Final = 192
+_CALMING: Final = 0.07
+_SETTLING: Final = 0.005
+"""The same for the two parts that all coins share. Half of a part is gone after ten hours and after
+six days, so that volatility clusters within days and over weeks."""
+
 MAJORS: Final = frozenset({"BTC", "ETH", "SOL"})
-_CONTRARY: Final = 0.2
 
 STRESS_HOURS: Final = 12
 """How often another coin comes under stress. It lasts for days, so a few coins always are."""
@@ -95,7 +98,8 @@ class CommonMoves:
         self.shock = array("d")
         self.log_volatility = array("d")
         self.jump = array("d")
-        self._level = 0.0
+        self._excitement = 0.0
+        self._climate = 0.0
         self._sentiment = 0.0
 
     def simulate_to(self, hours: int) -> None:
@@ -104,13 +108,14 @@ class CommonMoves:
         while len(self.shock) < hours:
             jump = gauss(0.0, 3.6) if uniform() < 1 / 110 else 0.0
             self.shock.append(gauss(0.0, 1.0))
-            self.log_volatility.append(self._level)
+            self.log_volatility.append(self._excitement + self._climate)
             self.jump.append(jump)
             # A jump raises volatility, a fall more than a rise.
-            rise = 0.04 * abs(jump) + (0.03 * -jump if jump < 0 else 0.0)
-            self._level += -REVERSION * self._level + 0.085 * gauss(0.0, 1.0) + rise
+            rise = 0.06 * abs(jump) + (0.04 * -jump if jump < 0 else 0.0)
+            self._excitement += -_CALMING * self._excitement + 0.11 * gauss(0.0, 1.0) + rise
+            self._climate += -_SETTLING * self._climate + 0.036 * gauss(0.0, 1.0)
             self.sentiment.append(self._sentiment)
-            self._sentiment += -0.02 * self._sentiment + 0.00005 * self._moods.gauss(0.0, 1.0)
+            self._sentiment += -0.01 * self._sentiment + 0.00004 * self._moods.gauss(0.0, 1.0)
 
     def _compute_stresses(self, block: int) -> dict[str, Stress]:
         """The coins under stress in a block of `STRESS_HOURS`, each with its newest stress."""
@@ -127,37 +132,3 @@ class CommonMoves:
             36 + int((_LONGEST_STRESS - 36) * length),
             -peak if side < _SHORTS_CROWD else peak,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class MoodSwing:
-    """Some days in which longs or shorts press harder; hours count from the start of the world.
-
-    Usually a perpetual's premium is small enough for its funding rate to equal the interest rate.
-    Once per block of eight days the mood swings and funding leaves it, up and down in turn.
-    """
-
-    start: float
-    length: float
-    peak: float
-
-    def at(self, hour: int) -> float:
-        """The premium that this swing adds, as a fraction of the price."""
-        along = (hour - self.start) / self.length
-        return self.peak * math.sin(math.pi * along) ** 2 if 0.0 < along < 1.0 else 0.0
-
-
-def mood_swing(seed: int, coin: str, block: int) -> MoodSwing:
-    """A coin's mood swing in a block of eight days."""
-    draws = units(mix(key(seed, "mood", coin) ^ block), 4)
-    upwards = (block + key(seed, "mood") % 2) % 2 == 0
-    # The majors lead and most others follow.
-    if coin not in MAJORS and draws[0] < _CONTRARY:
-        upwards = not upwards
-    strength = 0.00085 + 0.00055 * draws[1] if upwards else -0.00075 - 0.00045 * draws[1]
-    if coin not in MAJORS:
-        strength *= 0.7 + 1.3 * draws[2]
-    length = 48.0 + 44.0 * draws[3]
-    lead = unit(mix(key(seed, "mood", block)))
-    start = block * BLOCK_HOURS + lead * 60.0 + draws[2] * 30.0
-    return MoodSwing(start, length, strength)

@@ -184,7 +184,7 @@ class YieldCurves:
 
     def _step(self, day: date) -> SimulatedYields:
         gauss = self._random.gauss
-        self._slope += 0.04 * (self._home - self._slope) + 0.045 * gauss(0.0, 1.0)
+        self._slope += 0.03 * (self._home - self._slope) + 0.04 * gauss(0.0, 1.0)
         self._bill += -0.2 * self._bill + 0.012 * gauss(0.0, 1.0)
         self._bend += 0.05 * (-0.2 - self._bend) + 0.02 * gauss(0.0, 1.0)
         episode = inversion(self._seed, self._epoch, (day - self._epoch).days // _BLOCK_DAYS)

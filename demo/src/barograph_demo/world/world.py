@@ -91,11 +91,6 @@ def _correction(seed: int, number: int) -> float:
     return 0.000002 + 0.000007 * unit(mix(state)) if locate == state % CORRECTED_EVERY else 0.0
 
 
-SMALL_LIQUIDATIONS_AFTER: Final = 59 * DAY
-"""A demo begins 60 days after its world. Replaying small liquidations of all of them would delay
-its start."""
-
-
 class SimulatedSettlement(NamedTuple):
     """A past funding payment."""
 
@@ -119,9 +114,7 @@ class World:
         self._markets: dict[str, CoinMarket] = {}
         for contract in PERPETUALS:
             self._create_market(contract)
-        self._liquidations = Liquidations(
-            seed, self.birth, self._markets, epoch + SMALL_LIQUIDATIONS_AFTER
-        )
+        self._liquidations = Liquidations(seed, self.birth, self._markets)
         self._perpetuals = {contract.symbol: contract for contract in PERPETUALS}
         for contract, model in copies(extra):
             self._markets[contract.coin] = self._markets[model]
