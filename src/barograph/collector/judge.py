@@ -141,7 +141,7 @@ class Judge:
         await database.read(work)
 
     async def refresh(self, database: Database, now: int) -> None:
-        """Read again, once per minute: daily figures, the hour a day ago, hours back-filled since.
+        """Read again, once per minute: daily figures, and hours back-filled since.
 
         While they can't be read, the last ones are used until they are too old.
         """
@@ -151,7 +151,6 @@ class Judge:
         async def work(tx: Transaction) -> None:
             self._macro = await known_figures(tx, self._settings, now)
             for venue, market in self._markets.items():
-                await market.load_day_ago(tx, now)
                 filled_at = await self._majors_filled_at(tx, venue)
                 if filled_at != self._filled_at.get(venue):
                     await market.load_trailing(tx, now)

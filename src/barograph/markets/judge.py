@@ -15,7 +15,7 @@ from barograph.board.feeds import Feed, Publication
 from barograph.errors import UpstreamError
 from barograph.events.records import NewEvent
 from barograph.kit.database import Transaction
-from barograph.kit.timestamps import HOUR, MINUTE, SECOND
+from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
 from barograph.markets import store
 from barograph.markets.evidence import (
     FundingSettlement,
@@ -24,6 +24,7 @@ from barograph.markets.evidence import (
     Outage,
     TrailingRecord,
 )
+from barograph.markets.frames import FRAME_STEP, NEAR, FrameRecord, StoredFrame, frame_of
 from barograph.markets.liquidations import (
     AHEAD,
     LiquidationHour,
@@ -42,8 +43,8 @@ from barograph.markets.market_events import (
 )
 from barograph.markets.records import (
     MAJORS,
-    DayAgo,
     ExchangeHealth,
+    Frame,
     Liquidation,
     LongAccounts,
     LongAccountShares,
@@ -87,6 +88,7 @@ class MarketConclusion(NamedTuple):
     regime_changes: Sequence[RegimeChange] = ()
     liquidation_hours: Sequence[LiquidationHour] = ()
     settlements: Sequence[FundingSettlement] = ()
+    frames: Sequence[StoredFrame] = ()
     events: Sequence[NewEvent] = ()
     evidence: MarketEvidence | None = None
     """What signals and briefs judge by; None when there was no reading."""
@@ -139,7 +141,8 @@ class MarketJudge:
         self._detector = SettlementDetector()
         self._settled: list[FundingSettlement] = []
         self._trailing = TrailingRecord()
-        self._day_ago = DayAgo({})
+        self._frames = FrameRecord()
+        self._framed: int | None = None
 
     async def load(self, tx: Transaction, now: int) -> None:
         """Load the state that an earlier collector left."""
@@ -157,7 +160,8 @@ class MarketJudge:
         self._bases = {} if self.reading is None else _bases(self.reading)
         self._detector = SettlementDetector(self.reading)
         await self.load_trailing(tx, now)
-        await self.load_day_ago(tx, now)
+        first = now - DAY - NEAR
+        self._frames = FrameRecord(await store.frames_between(tx, self.venue, first, now))
         if reading is None:
             return
         self.regime = await store.newest_of(tx, REGIME, self.venue)
@@ -173,10 +177,6 @@ class MarketJudge:
         """Load the record that rules compare with; hours may have been back-filled since."""
         bases = _majors_of(self.venue, self._bases)
         self._trailing = await store.recent_record(tx, self.venue, bases, now)
-
-    async def load_day_ago(self, tx: Transaction, now: int) -> None:
-        """Load the hour that 24-hour changes compare with; it may have been back-filled since."""
-        self._day_ago = await store.day_before(tx, self.venue, now)
 
     def sampled(self, share: LongAccounts) -> None:
         """Take a long-account share."""
@@ -238,7 +238,7 @@ class MarketJudge:
             self.venue,
             publications=[
                 *self._publications(reading, self.regime, evidence.liquidations),
-                *self._changed_publications(self._listings),
+                *self._changed_publications(self._listings, evidence.day_ago),
             ],
             readings=self._due_rows(reading),
             liquidations=self._liquidations.unsaved,
@@ -246,6 +246,7 @@ class MarketJudge:
             regime_changes=list(self._changes),
             liquidation_hours=closed,
             settlements=list(self._settled),
+            frames=self._due_frames(reading),
             events=[
                 *self._events,
                 *self._switch_events(change),
@@ -291,6 +292,9 @@ class MarketJudge:
         for row in conclusion.readings:
             self._recorded[row.resolution] = row.at
             self._add_to_trailing(row)
+        for frame in conclusion.frames:
+            self._framed = frame.at // FRAME_STEP
+            self._frames.add(frame)
 
     def _judge_regime(self, reading: Perpetuals) -> Regime:
         bitcoin = majors_of(reading).get("BTC")
@@ -329,6 +333,7 @@ class MarketJudge:
             else [],
             settlements=self._detector.see(reading, self._trailing),
             outage=outage,
+            day_ago=self._frames.day_before(at),
             lacks_liquidations=not publishes_liquidations(self.venue, primary),
             lacks_long_accounts=not has_shares,
         )
@@ -370,11 +375,11 @@ class MarketJudge:
             return []
         return [regime_event(self.venue, change, None if shown is None else shown.label)]
 
-    def _changed_publications(self, listings: Listings) -> list[Publication]:
+    def _changed_publications(self, listings: Listings, day_ago: Frame) -> list[Publication]:
         """The feeds that seldom change, if they did."""
         feeds = [
             Publication.of(self._feed(LISTINGS), listings),
-            Publication.of(self._feed(DAY_AGO), self._day_ago),
+            Publication.of(self._feed(DAY_AGO), day_ago),
         ]
         return [feed for feed in feeds if self._published.get(feed.feed) != feed.payload]
 
@@ -410,7 +415,7 @@ class MarketJudge:
         return [
             *self._publications(self.reading, self.regime, totals),
             Publication.of(self._feed(LISTINGS), self._listings),
-            Publication.of(self._feed(DAY_AGO), self._day_ago),
+            Publication.of(self._feed(DAY_AGO), self._frames.day_before(self.reading.as_of)),
         ]
 
     def take_over(self, before: "MarketJudge") -> None:
@@ -435,6 +440,11 @@ class MarketJudge:
                 self._row("hour", hour, perpetual, reading.as_of) for perpetual in reading.contracts
             ]
         return due
+
+    def _due_frames(self, reading: Perpetuals) -> list[StoredFrame]:
+        if self._framed == reading.as_of // FRAME_STEP:
+            return []
+        return [frame_of(reading.as_of, reading.contracts)]
 
     def _row(self, resolution: Resolution, at: int, each: Perpetual, read_at: int) -> ReadingRow:
         return ReadingRow(
@@ -463,6 +473,7 @@ async def record_market(tx: Transaction, conclusions: Sequence[MarketConclusion]
         regime_changes=[row for each in conclusions for row in each.regime_changes],
         liquidation_hours=[row for each in conclusions for row in each.liquidation_hours],
         settlements=[row for each in conclusions for row in each.settlements],
+        frames=[row for each in conclusions for row in each.frames],
     )
     newest = {
         publication.feed: publication

@@ -14,7 +14,7 @@ from barograph.markets.liquidation_store import (
     liquidation_days,
     liquidation_series,
 )
-from barograph.markets.records import ContractName, Origin
+from barograph.markets.records import ContractName, Frame, Origin
 from barograph.markets.regime import eight_hour_rate
 from barograph.markets.samples import (
     FINE_STEP,
@@ -30,7 +30,7 @@ from barograph.markets.samples import (
     Series,
     on_grid,
 )
-from barograph.markets.store import Resolution
+from barograph.markets.store import Resolution, frame_near
 from barograph.markets.symbols import (
     UNKNOWN_SYMBOL,
     ContractIndex,
@@ -110,6 +110,12 @@ class SeriesReader:
         They are read once per ten minutes, and the same mapping is returned until then.
         """
         return await self._hourly(venue, lambda tx, hour: weeks_of_prices(tx, venue, hour))
+
+    async def week_ago(self, venue: str) -> Frame:
+        """What changes of 7 days compare with; raises as `reading` does."""
+        return await self.once(
+            ("week ago", venue), lambda tx, minute: frame_near(tx, venue, minute - 7 * DAY)
+        )
 
     async def week_of(self, name: ContractName) -> Mapping[Measure, WeekOfValues]:
         """Every measure of one contract in the last week, as `week`."""

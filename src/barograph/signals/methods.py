@@ -13,7 +13,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from barograph.kit.text import percentile, rate, usd
-from barograph.kit.timestamps import DAY, HOUR
+from barograph.kit.timestamps import HOUR
 from barograph.macro.evidence import MacroEvidence, flow_regime, flow_week, yield_curve
 from barograph.markets.evidence import (
     FORTNIGHT_OF_HOURS,
@@ -162,15 +162,13 @@ def btc_open_interest_trend(evidence: MarketEvidence, previous: str | None) -> S
     """The 24-hour change in BTC open interest, measured in coins so that the price has no effect.
 
     The trend is rising from +5 %, falling from -5 %, flat in between. On the way back towards flat,
-    the change must pass the edge by more than 1 point. The reference is the full hour nearest to 24
-    hours ago. The signal is unknown without it.
+    the change must pass the edge by more than 1 point. The reference is our reading of 24 hours
+    ago, within 5 minutes. The signal is unknown without it.
     """
-    before = evidence.trailing.hour_at("BTC", evidence.reading.as_of - DAY)
-    change = coins_change_pct(before, evidence.majors.get("BTC"))
+    change = coins_change_pct(evidence.day_before("BTC"), evidence.majors.get("BTC"))
     if change is None:
         return NOT_KNOWN
-    basis = backfill_basis([] if before is None else [before])
-    return SignalResult(TREND.label(change, previous), f"{change:+z.1f} % in coins in 24 h", basis)
+    return SignalResult(TREND.label(change, previous), f"{change:+z.1f} % in coins in 24 h")
 
 
 def btc_realised_volatility(evidence: MarketEvidence, previous: str | None) -> SignalResult:
