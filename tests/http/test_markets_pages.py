@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from barograph import NOTICE
 from barograph.kit.timestamps import DAY, MINUTE
-from barograph.markets.frames import frame_of
+from barograph.markets.frames import frame_of, stored
 from barograph.site.market_facts import MEANINGS
 from barograph.site.market_table import SORTS, MarketsQuery
 from support.clock import START
@@ -126,8 +126,8 @@ def test_filters_are_links_and_stay_in_the_address(market: Service) -> None:
 
 
 def test_the_change_of_a_week_compares_with_a_reading_of_7_days_ago(service: Service) -> None:
-    frame = frame_of(START - 7 * DAY - MINUTE, (changed(BTC, last_price=60_000.0),))
-    service.execute("INSERT INTO frames VALUES ('bybit', $1, $2)", *frame)
+    past = frame_of(START - 7 * DAY - MINUTE, (changed(BTC, last_price=60_000.0),))
+    service.execute("INSERT INTO frames VALUES ('bybit', $1, $2)", *stored(past))
 
     (btc, *others) = read(service, LIST).tables[0][1:]
 

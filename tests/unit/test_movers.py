@@ -38,7 +38,7 @@ def a_view(*contracts: Perpetual, before: dict[str, PastValues] | None = None) -
     )
 
 
-def past(price: float | None, interest: float | None = None, rate: float | None = None) -> Any:
+def past(price: Any, interest: float | None = None, rate: float | None = None) -> Any:
     return PastValues(price, None, interest, rate)
 
 

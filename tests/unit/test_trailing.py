@@ -17,7 +17,7 @@ from barograph.markets.evidence import (
     percentile_rank,
     realised_volatility,
 )
-from barograph.markets.frames import FrameRecord, frame_of
+from barograph.markets.frames import FrameRecord, frame_of, stored
 from barograph.markets.liquidations import LiquidationHour
 from barograph.markets.records import PastValues
 from support.evidence import AT, add_hours, add_liquidations, closed
@@ -62,7 +62,7 @@ def test_hours_are_kept_for_30_days_and_prices_for_good_except_those_from_the_fu
 
 def test_the_frame_nearest_to_24_hours_before_is_found_if_it_is_within_five_minutes() -> None:
     taken, five = [AT, AT + 4 * MINUTE, AT + HOUR], 5 * MINUTE
-    frames = FrameRecord([frame_of(at, (BTC,)) for at in taken[1:]])
+    frames = FrameRecord([stored(frame_of(at, (BTC,))) for at in taken[1:]])
     frames.add(frame_of(AT, (BTC,)))  # in order, even after a clock was set back
     asked = (-five - 1, -five, 2 * MINUTE, 2 * MINUTE + 1, 9 * MINUTE, 9 * MINUTE + 1, HOUR - five)
 

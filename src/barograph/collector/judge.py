@@ -200,6 +200,13 @@ class Judge:
             reading = without_open_interest(reading)
         return self._complete(market.conclude(reading, now))
 
+    def conclude_part(self, part: Perpetuals) -> Conclusion | None:
+        """Judge a replayed reading of a few contracts, between two full ones."""
+        judged = self._markets[part.venue].conclude_part(part)
+        if judged is None:
+            return None
+        return Conclusion(judged[0], self._signals.conclude_part(judged[1]))
+
     def conclude_failure(self, venue: str, error: UpstreamError, at: int) -> Conclusion:
         """Judge a failed reading: signals that don't need the exchange go on."""
         market = self._markets[venue]

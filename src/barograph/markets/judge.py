@@ -24,7 +24,14 @@ from barograph.markets.evidence import (
     Outage,
     TrailingRecord,
 )
-from barograph.markets.frames import FRAME_STEP, NEAR, FrameRecord, StoredFrame, frame_of
+from barograph.markets.frames import (
+    FRAME_STEP,
+    NEAR,
+    FrameRecord,
+    StoredFrame,
+    frame_of,
+    stored,
+)
 from barograph.markets.liquidations import (
     AHEAD,
     LiquidationHour,
@@ -126,6 +133,7 @@ class MarketJudge:
         self._changes: list[RegimeChange] = []
         self._events: list[NewEvent] = []
         self._listings: Listings | None = None
+        self._evidence_before: MarketEvidence | None = None
         self.reading: Perpetuals | None = None
         self.stored: Perpetuals | None = None
         """The newest stored reading."""
@@ -217,11 +225,7 @@ class MarketJudge:
             self._trailing.add_settlement(settlement)
         previous, self.regime = self.regime, self._judge_regime(reading)
         change = RegimeChange(reading.as_of, self.regime.label, self.regime.funding_8h_pct)
-        if previous is None or previous.label != change.label:
-            self._changes.append(change)
-            if self.is_in_use and self.shown is self:
-                label = None if previous is None else previous.label
-                self._events.append(regime_event(self.venue, change, label))
+        self._events += self._regime_events(previous, change)
         self._listings, listed = next_listings(self._listings, reading, self.reading)
         self._events += listed
         closed = self._liquidations.closed_hours(
@@ -230,6 +234,7 @@ class MarketJudge:
         outage = None if now is None or not self.is_in_use else self._outage(reading.as_of)
         evidence = self._evidence(reading, (previous, self.regime), closed[-1:], outage)
         self._settled += evidence.settlements
+        self._evidence_before = evidence
         if reading is not self.reading:  # not the last one once more, at a change of venue
             self.health = ExchangeHealth(as_of=reading.as_of if now is None else now)
         self.reading = reading
@@ -254,6 +259,31 @@ class MarketJudge:
             ],
             evidence=evidence,
         )
+
+    def conclude_part(self, part: Perpetuals) -> tuple[MarketConclusion, MarketEvidence] | None:
+        """Judge a reading of a few contracts between two full ones, which only a replay has.
+
+        It changes the regime and what 24-hour changes compare with, and records nothing else. None
+        without a reading of 24 hours before: such a label would be unknown for most of each hour.
+        """
+        before, at = self._evidence_before, part.as_of
+        self._frames.add(frame_of(at, part.contracts))
+        day_ago = self._frames.day_before(at)
+        if before is None or not day_ago.contracts:
+            return None
+        previous, self.regime = self.regime, self._judge_regime(part)
+        change = RegimeChange(at, self.regime.label, self.regime.funding_8h_pct)
+        events = self._regime_events(previous, change)
+        evidence = before._replace(
+            reading=part,
+            majors=majors_of(part),
+            regime=self.regime,
+            previous_regime=previous,
+            last_hour=self._liquidations.last_hour(at),
+            day_ago=day_ago,
+        )
+        changes = list(self._changes)
+        return MarketConclusion(self.venue, [], regime_changes=changes, events=events), evidence
 
     def conclude_failure(self, error: UpstreamError, at: int) -> MarketConclusion:
         """Collect what a failed reading adds: the failure, and the liquidations meanwhile."""
@@ -300,6 +330,14 @@ class MarketJudge:
         bitcoin = majors_of(reading).get("BTC")
         rate = None if bitcoin is None else bitcoin.funding_8h_pct
         return next_regime(self.regime, rate, reading.as_of, self._dwell)
+
+    def _regime_events(self, previous: Regime | None, change: RegimeChange) -> list[NewEvent]:
+        if previous is not None and previous.label == change.label:
+            return []
+        self._changes.append(change)
+        if not self.is_in_use or self.shown is not self:
+            return []
+        return [regime_event(self.venue, change, None if previous is None else previous.label)]
 
     def _evidence(
         self,
@@ -444,7 +482,7 @@ class MarketJudge:
     def _due_frames(self, reading: Perpetuals) -> list[StoredFrame]:
         if self._framed == reading.as_of // FRAME_STEP:
             return []
-        return [frame_of(reading.as_of, reading.contracts)]
+        return [stored(frame_of(reading.as_of, reading.contracts))]
 
     def _row(self, resolution: Resolution, at: int, each: Perpetual, read_at: int) -> ReadingRow:
         return ReadingRow(

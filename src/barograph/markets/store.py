@@ -22,7 +22,6 @@ from barograph.markets.frames import NEAR, StoredFrame
 from barograph.markets.liquidations import LiquidationHour, Span
 from barograph.markets.records import (
     ContractName,
-    Frame,
     Liquidation,
     Origin,
     Perpetuals,
@@ -174,13 +173,6 @@ async def recent_watched(tx: Transaction, venue: str, now: int) -> list[Span]:
 async def frames_between(tx: Transaction, venue: str, start: int, end: int) -> list[StoredFrame]:
     """The frames of a venue from `start` to `end`, both included, oldest first."""
     return await _FRAMES.fetch(tx, venue, start, end)
-
-
-async def frame_near(tx: Transaction, venue: str, at: int) -> Frame:
-    """The frame of a venue nearest to a time; an empty one if none is near."""
-    frames = await frames_between(tx, venue, at - NEAR, at + NEAR)
-    nearest = min(frames, key=lambda frame: abs(frame.at - at), default=None)
-    return Frame() if nearest is None else nearest.decode()
 
 
 async def forget_old(tx: Transaction, now: int) -> None:

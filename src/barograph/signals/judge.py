@@ -11,7 +11,7 @@ from barograph.kit.documents import FOREVER
 from barograph.kit.timestamps import MINUTE
 from barograph.macro.evidence import MacroEvidence
 from barograph.markets.evidence import MarketEvidence
-from barograph.signals.methods import METHODS, judge_all, judge_macro
+from barograph.signals.methods import METHODS, judge_all, judge_changing, judge_macro
 from barograph.signals.records import SIGNALS, SignalChange, Signals
 
 
@@ -56,6 +56,13 @@ class SignalJudge:
             return None
         # Hysteresis must not carry a label from one venue to another.
         signals = judge_all(evidence, macro, {} if is_new_venue else self._labels)
+        return SignalConclusion(signals, self._changes(signals))
+
+    def conclude_part(self, evidence: MarketEvidence) -> SignalConclusion | None:
+        """Judge the signals that change within an hour; the others stay as they were."""
+        if self._last is None:
+            return None
+        signals = judge_changing(evidence, self._labels, self._last)
         return SignalConclusion(signals, self._changes(signals))
 
     def conclude_failure(self, macro: MacroEvidence, venue: str) -> SignalConclusion | None:

@@ -297,6 +297,10 @@ MACRO_METHODS = (
 """These judge by daily figures and check their age, also while the exchange fails."""
 
 METHODS = (*MARKET_METHODS, *MACRO_METHODS)
+CHANGING = frozenset({"btc-funding-regime", "liquidation-pressure", "btc-open-interest-trend"})
+"""The signals whose labels are judged between two full hours of a replay. Volatility is by the
+hour, and the others change slowly."""
+
 BY_KEY = {method.key: method for method in METHODS}
 DAILY = frozenset(method.key for method in MACRO_METHODS)
 """The signals from daily figures, which are judged also while the exchange fails."""
@@ -311,6 +315,18 @@ def judge_all(
     spread = (evidence.spreads or {}).get("BTC")
     venues = [evidence.reading.source, *([] if spread is None else spread.sources)]
     return _signals(at, venues, macro, market)
+
+
+def judge_changing(evidence: MarketEvidence, previous: Mapping[str, str], last: Signals) -> Signals:
+    """Judge the signals of `CHANGING`; the others stay as they were."""
+    at = evidence.reading.as_of
+    signals = (
+        _judge(BY_KEY[signal.key], at, evidence, previous.get(signal.key))
+        if signal.key in CHANGING
+        else signal
+        for signal in last.signals
+    )
+    return Signals(at, last.source, tuple(signals))
 
 
 def judge_macro(macro: MacroEvidence, venue: str, last: Signals | None) -> Signals:

@@ -76,7 +76,7 @@ def market_page_routes(router: PageRouter, site: Site, charts: ChartReader) -> N
 async def _table(site: Site, view: MarketView) -> MarketTable:
     venue = view.perpetuals.venue
     weeks = await or_none(site.series.week(venue))
-    week_ago = await or_none(site.series.week_ago(venue))
+    week_ago = await or_none(site.series.week_ago(view.perpetuals))
     rows = await _in_steps(
         view.perpetuals.contracts, lambda part: market_rows(view, part, weeks, week_ago)
     )
@@ -138,7 +138,7 @@ async def _market(
         found = found._replace(perpetual=listed)
     market = None
     if view is not None and listed is not None:
-        week_ago = await or_none(site.series.week_ago(view.perpetuals.venue))
+        week_ago = await or_none(site.series.week_ago(view.perpetuals))
         market = market_facts(view, found, week_ago)
     drawn = None if last is None else await or_none(_charts(charts, last.venue, found, days))
     body = site.templates.render(
