@@ -7,7 +7,8 @@ import pytest
 
 from barograph.board.feeds import Publication
 from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
-from barograph.markets.records import BackfillProgress, Liquidation
+from barograph.markets.frames import stored
+from barograph.markets.records import BackfillProgress, Frame, Liquidation, PastValues
 from barograph.markets.store import ReadingRow, record_rows
 from barograph.markets.view import BACKFILL
 from barograph.signals.methods import METHODS
@@ -122,8 +123,12 @@ def test_changes_lines_and_movers_come_from_the_record(service: Service) -> None
         ReadingRow("hour", "BTCUSDT", at, 60_000.0 + n, 0.02, 4, 4e9, None, 40.0)
         for n, at in enumerate((yesterday - HOUR, yesterday - 5 * HOUR, yesterday))
     ]
-    asyncio.run(service.database.write(lambda tx: record_rows(tx, "bybit", readings=hours)))
-    asyncio.run(service.judge.refresh(service.database, START))
+    past = {"BTCUSDT": PastValues(60_002.0, 4e9, 40.0, 0.04)}
+    frames = [stored(Frame(START - DAY, past))]
+    asyncio.run(
+        service.database.write(lambda tx: record_rows(tx, "bybit", readings=hours, frames=frames))
+    )
+    asyncio.run(service.judge.load(service.database, START))
     service.watch_day([Liquidation(START - HOUR // 2, "SOLUSDT", "long", 2.0, 50.0)])
     btc = changed(BTC, open_interest_coins=50.0)
     service.publish(reading(contracts=(btc, *MARKET[1:])), shares())
@@ -140,7 +145,7 @@ def test_changes_lines_and_movers_come_from_the_record(service: Service) -> None
     assert "Liquidations: 20:20\N{EN DASH}21:20 UTC, 100 % covered." in page.text
     assert (
         "pp means percentage points. "
-        "Changes are measured from the hourly reading at 2026-11-05 21:00" in page.text
+        "Changes are measured from our reading at 2026-11-05 21:20" in page.text
     )
     lines = re.findall(r'class="spark (\w+)"', service.get("/").text)
     assert lines == ["down", "flat", "flat"]

@@ -9,7 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from barograph import NOTICE
-from barograph.kit.timestamps import DAY, HOUR
+from barograph.kit.timestamps import DAY, MINUTE
+from barograph.markets.frames import frame_of, stored
 from barograph.site.market_facts import MEANINGS
 from barograph.site.market_table import SORTS, MarketsQuery
 from support.clock import START
@@ -124,21 +125,15 @@ def test_filters_are_links_and_stay_in_the_address(market: Service) -> None:
     assert f'data-live="{LIST}?crowd=short"' in market.ask(f"{LIST}?crowd=short").body.decode()
 
 
-def test_the_week_of_a_perpetual_comes_from_its_recorded_hours(service: Service) -> None:
-    newest = START // HOUR * HOUR
-    service.execute(_RECORD, newest - 7 * DAY, 60_000.0)
+def test_the_change_of_a_week_compares_with_a_reading_of_7_days_ago(service: Service) -> None:
+    past = frame_of(START - 7 * DAY - MINUTE, (changed(BTC, last_price=60_000.0),))
+    service.execute("INSERT INTO frames VALUES ('bybit', $1, $2)", *stored(past))
 
     (btc, *others) = read(service, LIST).tables[0][1:]
 
     assert btc[6] == "+11.7"
     assert {each[6] for each in others} == {"—"}
     assert "+11.67 % in 7 days" in read(service, PAGE).text
-
-
-_RECORD = """
-INSERT INTO readings (venue, origin, resolution, contract, at, last_price, funding_rate_pct,
-    funding_interval_hours) VALUES ('bybit', 'measured', 'hour', 'BTCUSDT', $1, $2, 0.01, 8.0)
-"""
 
 
 def test_contracts_that_are_not_crypto_have_no_page_and_are_only_counted(service: Service) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from barograph.board.feeds import Publication
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.records import DayAgo, Liquidation, PastValues, Perpetuals
+from barograph.markets.records import Frame, Liquidation, PastValues, Perpetuals
 from barograph.markets.store import record_rows
 from barograph.markets.view import DAY_AGO, PERPETUALS
 from support.clock import START
@@ -25,7 +25,7 @@ CELL = re.compile(r'<a class="([\w-]+)" href="([^"]+)"><title>([^<]+)</title>')
 def two(tmp_path: Path) -> Iterator[SiteService]:
     """Bybit in use, and Hyperliquid on standby."""
     site = SiteService(tmp_path, venues="bybit,hyperliquid")
-    day_ago = DayAgo({"BTCUSDT": PastValues(START - DAY, 60_000.0, 1e9, None)})
+    day_ago = Frame(START - DAY, {"BTCUSDT": PastValues(60_000.0, 1e9, None)})
     past = Publication.of(DAY_AGO, day_ago)
     site.service.put(bybit(*MARKET), past, hyperliquid(), BYBIT_IN_USE)
     pepe = {"1000PEPEUSDT": 0.06}

@@ -10,9 +10,9 @@ import pytest
 
 from barograph.collector.judge import Judge
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
+from barograph.markets.frames import FRAME_STEP
 from barograph.markets.perpetuals import PerpetualBody, PerpetualList
 from barograph.markets.records import Liquidation, Perpetuals
-from barograph.markets.store import ReadingRow, record_rows
 from support.clock import START
 from support.lists import table
 from support.markets import BTC, ETH, MARKET, NEXT_FUNDING, PEPE, SOL, SOURCE, changed, shares
@@ -20,17 +20,19 @@ from support.service import Service, fresh_service
 
 LIST = "/api/v1/perpetuals"
 COINED = changed(BTC, open_interest_coins=75_000.0)
-BASE_HOUR = (START - DAY + HOUR // 2) // HOUR * HOUR
+BEFORE = START - DAY + 3 * MINUTE
 AS_OF = iso_timestamp(START)
 
 
 @pytest.fixture(scope="module")
 def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A market with liquidations and a recorded hour of a day ago."""
+    """A market with liquidations and a reading of a day ago."""
     with fresh_service(tmp_path_factory.mktemp("market")) as service:
-        remember(
-            service, ReadingRow("hour", "BTCUSDT", BASE_HOUR, 67_000.5 / 1.05, 0, 8, 4e9, 1, 1e5)
+        past = changed(
+            BTC, last_price=67_000.5 / 1.05, open_interest_usd=4e9, open_interest_coins=1e5
         )
+        service.publish(Perpetuals(BEFORE, SOURCE, (past,)))
+        service.watch_day()
         events = [
             Liquidation(START - MINUTE, "BTCUSDT", side, 2.0, 100.0) for side in ("long", "long")
         ]
@@ -38,19 +40,10 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
             [*events, Liquidation(START - HOUR, "BTCUSDT", "short", 0.5, 100.0)]
         )
         contracts = (PEPE, ETH, COINED, SOL)
-        publish(service, Perpetuals(START, SOURCE, contracts, unwatched=["1000PEPEUSDT"]))
+        reading = Perpetuals(START, SOURCE, contracts, unwatched=["1000PEPEUSDT"])
+        service.publish(reading, shares())
         yield service
         service.clock.now = START
-
-
-def remember(service: Service, *rows: ReadingRow) -> None:
-    asyncio.run(service.database.write(lambda tx: record_rows(tx, "bybit", readings=rows)))
-
-
-def publish(service: Service, reading: Perpetuals) -> None:
-    """Publish as the collector does, which reads the hour a day ago before."""
-    asyncio.run(service.judge.refresh(service.database, reading.as_of))
-    service.publish(reading, shares())
 
 
 def test_one_call_has_every_number_of_every_perpetual_with_its_time(market: Service) -> None:
@@ -84,7 +77,7 @@ def test_one_call_has_every_number_of_every_perpetual_with_its_time(market: Serv
         "priceChange24hPct": 5.0,
         "openInterestChange24hPct": 25.0,
         "openInterestCoinsChange24hPct": -25.0,
-        "changes_from": iso_timestamp(BASE_HOUR),
+        "changes_from": iso_timestamp(BEFORE),
         "liquidations24h": {
             "available": True,
             "longUsd": 200.0,
@@ -186,20 +179,25 @@ def test_facts_that_reach_their_limit_disappear_and_a_stale_feed_is_502(tmp_path
             assert service.ask(target).status == 502
 
 
-def test_changes_compare_with_the_hour_nearest_to_a_day_ago(service: Service) -> None:
-    hours = [
-        ReadingRow("hour", "BTCUSDT", BASE_HOUR + n * HOUR, 50.0 + n, 0, 8, 0.0, None)
-        for n in (0, 1)
-    ]
-    remember(service, *hours)
+def test_changes_compare_with_a_reading_within_five_minutes_of_24_hours_ago(
+    service: Service,
+) -> None:
+    first, second = START // FRAME_STEP * FRAME_STEP, START // FRAME_STEP * FRAME_STEP + FRAME_STEP
+    dear = changed(BTC, last_price=2 * BTC.last_price, open_interest_usd=0.0)
+    for at, contract in ((first, BTC), (first + 1, dear), (second, dear)):
+        service.publish(Perpetuals(at, SOURCE, (contract,)))
+    service.judge = Judge(service.settings)  # another collector reads what this one stored
+    asyncio.run(service.judge.load(service.database, second + DAY))
     seen = []
-    for later in (0, HOUR // 2 - 1, HOUR // 2, 2 * HOUR):
-        service.clock.now = BASE_HOUR + DAY + later
-        publish(service, Perpetuals(service.clock(), SOURCE, (BTC,)))
+    for later in (0, 2 * MINUTE, 3 * MINUTE, 10 * MINUTE, 10 * MINUTE + 1, HOUR):
+        service.clock.now = first + DAY + later
+        service.publish(Perpetuals(service.clock(), SOURCE, (BTC,)))
         body = service.ask(f"{LIST}/BTC").json()
-        seen.append((body["changes_from"], body["openInterestChange24hPct"]))
+        changes = (body["priceChange24hPct"], body["openInterestChange24hPct"])
+        seen.append((body["changes_from"], *changes))
 
+    of_first, of_second = (iso_timestamp(first), 0.0, 0.0), (iso_timestamp(second), -50.0, None)
+    unknown = (None, None, None)
+    assert seen == [of_first, of_first, of_second, of_second, unknown, unknown]
     published = service.rows("SELECT version FROM snapshots WHERE feed = 'day-ago'")
     assert [tuple(row) for row in published] == [(4,)]  # the empty one first; not with each reading
-    first, second = (iso_timestamp(hour.at) for hour in hours)
-    assert seen == [(first, None), (first, None), (second, None), (None, None)]

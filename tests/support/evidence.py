@@ -10,7 +10,15 @@ from barograph.errors import Throttled
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.evidence import Hour, MarketEvidence, TrailingRecord
 from barograph.markets.liquidations import LiquidationHour, LiquidationTotals
-from barograph.markets.records import MAJORS, Liquidation, LongAccounts, Perpetual, Perpetuals
+from barograph.markets.records import (
+    MAJORS,
+    Frame,
+    Liquidation,
+    LongAccounts,
+    PastValues,
+    Perpetual,
+    Perpetuals,
+)
 from barograph.markets.regime import Label, Regime
 from barograph.settings import Settings
 from support.clock import START
@@ -50,6 +58,12 @@ def add_hours(
         hour = Hour(at, price(number), coins(number) * price(number), share(number))
         trailing.add_hour(base, hour)
     return trailing
+
+
+def a_day_ago(coins: float | None = 1_000.0, price: float = 100.0) -> Frame:
+    """BTC at its price and open interest of 24 hours ago."""
+    interest = None if coins is None else coins * price
+    return Frame(AT - DAY, {"BTCUSDT": PastValues(price, interest)})
 
 
 def add_liquidations(

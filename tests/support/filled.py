@@ -27,6 +27,7 @@ ROWS: dict[str, list[Row]] = {
     "regime_changes": [("bybit", 1, "Überhitzt ☃", None, "backfilled")],
     "liquidation_files": [("bybit", "2026-11-14", 1, 2, 3, SHA, "[[1,2]]")],
     "liquidation_file_parts": [("bybit", "2026-11-14", part, "QUJD" * 99) for part in (0, 1)],
+    "frames": [("bybit", 3_600_000, "eNqrBgAA")],
     "liquidation_hours": [("bybit", 3_600_000, 1.5, 0, 99.9, "measured")],
     "settlement_reports": [
         ("bybit", contract, 8, revision, 0.01 * revision, 9, "measured")

@@ -27,12 +27,11 @@ from barograph.briefs.texts import LABELS, write_brief
 from barograph.kit.json import canonical
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, dated_text, iso_timestamp
 from barograph.markets.evidence import (
-    Hour,
     MarketEvidence,
     Outage,
     TrailingRecord,
 )
-from barograph.markets.records import Perpetual
+from barograph.markets.records import Frame, Perpetual
 from barograph.markets.regime import Label
 from barograph.markets.settlements import SettledFunding
 from barograph.signals.methods import btc_open_interest_trend
@@ -42,6 +41,7 @@ from support.evidence import (
     FORTNIGHT,
     WEEK,
     Month,
+    a_day_ago,
     add_hours,
     add_liquidations,
     closed,
@@ -129,9 +129,8 @@ def test_rates_of_other_intervals_are_told_at_eight_hours() -> None:
 
 
 def moving(coins: float, price: float, before: float = 1_000.0, **fields: Any) -> MarketEvidence:
-    trailing = add_hours(TrailingRecord(), 25, coins=lambda _: before)
     bitcoin = changed(BTC, last_price=price, open_interest_usd=coins * price)
-    usual = {"trailing": trailing, "closed_hour": closed()}
+    usual = {"day_ago": a_day_ago(before), "closed_hour": closed()}
     return evidence((bitcoin, ETH), **{**usual, **fields})
 
 
@@ -149,10 +148,8 @@ def test_the_way_of_open_interest_and_a_mark_price_in_usd_are_named() -> None:
 def test_unknown_open_interest_is_neither_a_move_nor_a_trend() -> None:
     known = moving(1_200, 100)
     now = known._replace(majors={"BTC": changed(known.majors["BTC"], open_interest_usd=None)})
-    before = TrailingRecord()
-    before.add_hour("BTC", Hour(AT - DAY, 100.0, None, None))
 
-    for unknown in (now, moving(1_200, 100, trailing=before)):
+    for unknown in (now, moving(1_200, 100, day_ago=a_day_ago(None))):
         assert spoken(open_interest_move(unknown)) == []
         assert btc_open_interest_trend(unknown, None).label == "unknown"
 
@@ -229,7 +226,6 @@ def test_volatility_at_the_high_of_its_past_is_told() -> None:
 @pytest.mark.parametrize(
     ("rule", "seen"),
     [
-        (open_interest_move, moving(1_200, 100)),
         (positioning_extreme, positioned(100.0)),
         (volatility_extreme, evidence(trailing=swinging(5), closed_hour=closed())),
     ],
@@ -289,8 +285,7 @@ SPOKEN: dict[Rule, list[tuple[MarketEvidence, list[str]]]] = {
         *((moving(1_080, price), []) for price in (101.01, 98.99)),
         (moving(1_200, 100, closed_hour=None), []),
         (moving(1_200, 100, before=0.0), []),
-        (moving(1_200, 100, trailing=TrailingRecord()), []),
-        (moving(1_200, 100, trailing=DAY_WITH_A_GAP), []),
+        (moving(1_200, 100, day_ago=Frame()), []),
         (MOVE._replace(majors={"ETH": ETH}), []),
     ],
     # from the 99th percentile of at least seven days that were watched

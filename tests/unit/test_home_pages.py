@@ -7,7 +7,7 @@ import pytest
 from barograph.errors import UpstreamUnavailable
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.liquidations import LiquidationTotals, LiquidationTracker, WatchedSpans
-from barograph.markets.records import DayAgo, LongAccounts, PastValues, Perpetual
+from barograph.markets.records import Frame, LongAccounts, PastValues, Perpetual
 from barograph.markets.regime import Regime
 from barograph.markets.samples import LiquidationColumn, LiquidationSeries, Measure
 from barograph.markets.view import FreshnessLimits, MarketView
@@ -42,8 +42,8 @@ def now_of(view: MarketView, counted: LiquidationTotals | None = TOTALS) -> Mark
     return market_now(view, counted)
 
 
-FLAT = DayAgo({"BTCUSDT": PastValues(START - DAY, 67_000.0, 4e9, 500.0, None)})
-MOVED = DayAgo({"BTCUSDT": PastValues(START - DAY, 60_000.0, 4e9, 625.0, None)})
+FLAT = Frame(START - DAY, {"BTCUSDT": PastValues(67_000.0, 4e9, 500.0, None)})
+MOVED = Frame(START - DAY, {"BTCUSDT": PastValues(60_000.0, 4e9, 625.0, None)})
 INTEREST = "Its open interest is $5.00B."
 INTEREST_FELL = "Its open interest fell 20.0 % in coins; it is $5.00B."
 INTEREST_SAME = "Its open interest is unchanged in coins; it is $5.00B."
@@ -184,7 +184,7 @@ def test_what_is_said_ends_with_the_first_of_its_bounds() -> None:
 
 
 def test_a_figure_has_its_change_and_its_week_and_says_what_is_unknown() -> None:
-    before = DayAgo({"BTCUSDT": PastValues(START - DAY, 100_000.0, None, None, 0.02)})
+    before = Frame(START - DAY, {"BTCUSDT": PastValues(100_000.0, None, None, 0.02)})
     btc = now_of(a_view(day_ago=before)).assets[0]
     week: dict[Measure, tuple[float, ...]] = {"price": (1.0, 2.0)}
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from barograph.kit.timestamps import DAY
 from barograph.markets.liquidations import LiquidationTotals
-from barograph.markets.records import MAJORS, DayAgo, LongAccounts, PastValues, Perpetual, majors_of
+from barograph.markets.records import MAJORS, Frame, LongAccounts, PastValues, Perpetual, majors_of
 from barograph.markets.symbols import index_of
 from barograph.markets.view import FreshnessLimits, MarketView
 from barograph.site.market_facts import (
@@ -49,12 +49,14 @@ MINUTE = 60_000
 LIQUIDATED = LiquidationTotals(
     START, 99.5, 3e6, 50.0, "BTC", by_contract={"BTCUSDT": (1_234_567.0, 45_600.0)}
 )
-DAY_AGO = DayAgo(
+DAY_AGO = Frame(
+    START - DAY,
     {
-        "BTCUSDT": PastValues(START - DAY, 60_000.0, 4_000_000_000.0, 40.0),
-        "ETHUSDT": PastValues(START - DAY, 3_600.0, 2_600_000_000.0, 26.0),
-    }
+        "BTCUSDT": PastValues(60_000.0, 4_000_000_000.0, 40.0),
+        "ETHUSDT": PastValues(3_600.0, 2_600_000_000.0, 26.0),
+    },
 )
+WEEK_AGO = Frame(START - 7 * DAY, {"BTCUSDT": PastValues(60_000.0)})
 RISING: Week = tuple(60_000.0 + 100 * n for n in range(43))
 
 
@@ -63,7 +65,7 @@ def view_of(
     sampled: list[LongAccounts] | None = None,
     now: int = START,
     watched: LiquidationTotals | None = None,
-    day_ago: DayAgo | None = None,
+    day_ago: Frame | None = None,
 ) -> MarketView:
     found = shares() if sampled is None else sampled
     return MarketView(
@@ -79,7 +81,7 @@ def view_of(
 
 
 def table_of(view: MarketView, weeks: Mapping[str, Week] | None = None) -> MarketTable:
-    rows = market_rows(view, view.perpetuals.contracts, weeks)
+    rows = market_rows(view, view.perpetuals.contracts, weeks, WEEK_AGO if weeks else None)
     return market_table(view, rows, has_weeks=weeks is not None)
 
 
@@ -283,7 +285,7 @@ def test_seven_hundred_rows_are_not_heavy() -> None:
         many,
         [LongAccounts(name, 61.5, START) for name in full],
         watched=replace(LIQUIDATED, by_contract=dict.fromkeys(full, (1_234_567.0, 45_600.0))),
-        day_ago=DayAgo(dict.fromkeys(full, PastValues(START - DAY, 90.0, None, 40.0))),
+        day_ago=Frame(START - DAY, dict.fromkeys(full, PastValues(90.0, None, 40.0))),
     )
     weeks = {name: tuple(float(n * 17 % 43) for n in range(43)) for name in full}
 
@@ -385,9 +387,11 @@ def test_funding_is_shown_with_every_digit_of_the_exchange(percent: float, shown
 def test_a_perpetual_is_told_with_its_changes_and_liquidations_by_side() -> None:
     btc = changed(BTC, open_interest_coins=50.0)
     view = view_of((btc,), watched=LIQUIDATED, day_ago=DAY_AGO)
-    facts = market_facts(view, page_of(btc, "BTC"), RISING).facts
+    facts = market_facts(view, page_of(btc, "BTC"), WEEK_AGO).facts
 
     assert facts[0].note == "USDT, +11.67 % in 24 h, +11.67 % in 7 days"
+    late = replace(WEEK_AGO, at=START - 7 * DAY - 300_001)
+    assert market_facts(view, page_of(btc, "BTC"), late).facts[0].note == "USDT, +11.67 % in 24 h"
     assert facts[2].note == "+25.00 % in coins in 24 h; 50 BTC"
     assert facts[4].value == "$1.28M"
     assert facts[4].note == "$1.23M longs, $45.60k shorts; 99.5 % of the time covered"

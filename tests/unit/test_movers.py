@@ -3,7 +3,7 @@
 from typing import Any
 
 from barograph.kit.timestamps import DAY
-from barograph.markets.records import DayAgo, PastValues, Perpetual
+from barograph.markets.records import Frame, PastValues, Perpetual
 from barograph.markets.samples import LiquidatedHour
 from barograph.markets.symbols import index_of
 from barograph.markets.venues import HYPERLIQUID
@@ -33,11 +33,13 @@ def a_contract(base: str, **fields: Any) -> Perpetual:
 def a_view(*contracts: Perpetual, before: dict[str, PastValues] | None = None) -> MarketView:
     listed = reading(contracts=contracts)
     ago = {f"{base}USDT": values for base, values in (before or {}).items()}
-    return MarketView(START, LIMITS, listed, index_of(listed), {}, None, None, DayAgo(ago))
+    return MarketView(
+        START, LIMITS, listed, index_of(listed), {}, None, None, Frame(START - DAY, ago)
+    )
 
 
-def past(price: float | None, interest: float | None = None, rate: float | None = None) -> Any:
-    return PastValues(START - DAY, price, None, interest, rate)
+def past(price: Any, interest: float | None = None, rate: float | None = None) -> Any:
+    return PastValues(price, None, interest, rate)
 
 
 def test_falls_count_as_much_as_rises_and_no_change_is_no_move() -> None:
@@ -49,7 +51,7 @@ def test_falls_count_as_much_as_rises_and_no_change_is_no_move() -> None:
     assert [each.name for each in by_price.movers] == ["G", "F", "E", "D", "C"]
     assert by_price.movers[0] == Mover("G", "G", "-50.0 %", "tint-down-4", "100.000")
     assert (by_interest.movers, by_funding.movers) == ([], [])
-    assert by_funding.otherwise == "The record has no hour to compare with yet."
+    assert by_funding.otherwise == "We have no reading from 24 hours ago."
 
 
 def test_dust_is_no_mover() -> None:

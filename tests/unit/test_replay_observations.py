@@ -29,7 +29,7 @@ FULL_DAY = START // DAY * DAY
 def test_accounts_are_read_for_every_hour_that_a_chart_shows(days: int, later: int) -> None:
     now = FULL_DAY + later
     epoch = now // HOUR * HOUR - 60 * DAY
-    in_full = {at for _, at, full in steps(epoch, list(moments(epoch, now))) if full}
+    in_full = {at for _, at, full, _ in steps(epoch, list(moments(epoch, now))) if full}
 
     shown = {point.at for point in on_grid({}, days, STEPS[days], now) if point.at > epoch}
 
@@ -41,15 +41,15 @@ def test_accounts_are_not_read_for_most_other_hours() -> None:
     epoch = FULL_DAY - 60 * DAY
     todo = steps(epoch, list(moments(epoch, FULL_DAY)))
 
-    assert sum(full for _, _, full in todo) < 0.4 * len(todo)
+    assert sum(full for _, _, full, _ in todo) < 0.4 * len(todo)
 
 
 def test_the_first_time_is_observed_in_full_and_no_times_give_no_steps() -> None:
     epoch = FULL_DAY - DAY
     todo = steps(epoch, list(moments(epoch, FULL_DAY)))
 
-    assert todo[0] == (epoch, epoch + 5 * MINUTE, True)
-    assert [full for _, _, full in todo[1:11]] == [False] * 10
+    assert todo[0] == (epoch, epoch + 5 * MINUTE, True, True)
+    assert [full for _, _, full, _ in todo[1:11]] == [False] * 10
     assert steps(epoch, []) == []
 
 
@@ -67,7 +67,7 @@ def test_accounts_are_those_of_all_contracts_or_of_the_majors() -> None:
 def test_contracts_are_listed_and_delisted_in_the_past() -> None:
     epoch = FULL_DAY - 60 * DAY
     days = [epoch + day * DAY for day in range(1, 61)]
-    batch = [(at - HOUR, at, False) for at in days]
+    batch = [(at - HOUR, at, False, False) for at in days]
     seen = _DECODER.decode(observe_batch(5, epoch, batch))
 
     listed = [{each.contract for each in one.perpetuals} for one in seen]
@@ -80,6 +80,30 @@ def test_contracts_are_listed_and_delisted_in_the_past() -> None:
         for one, names in zip(seen, listed, strict=True)
         for each in one.liquidations
     )
+
+
+def test_bitcoin_and_all_prices_are_observed_between_the_hours_of_the_recent_past() -> None:
+    epoch = FULL_DAY - 12 * DAY
+    todo = steps(epoch, [FULL_DAY - 9 * DAY, *range(FULL_DAY - DAY, FULL_DAY + 1, HOUR)])
+    old, seen = (_DECODER.decode(observe_batch(5, epoch, [step]))[0] for step in todo[:3:2])
+
+    assert (old.between, old.frames) == ([], [])
+    since, minutes = FULL_DAY - DAY, [each * MINUTE for each in range(5, 60, 5)]
+    assert [each.at - since for each in seen.between] == minutes
+    assert [frame.at - since for frame in seen.frames] == [
+        each * MINUTE for each in range(10, 60, 10)
+    ]
+    # As the exchange itself answers.
+    for at, bitcoin in seen.between[1::2]:
+        answered = observe_batch(5, epoch, [(at - MINUTE, at, False, False)])
+        whole = {each.contract: each for each in _DECODER.decode(answered)[0].perpetuals}
+        listed = whole["BTCUSDT"]
+        assert bitcoin.funding_rate_pct == listed.funding_rate_pct
+        assert bitcoin.open_interest_coins == listed.open_interest_coins
+        (frame,) = (frame for frame in seen.frames if frame.at == at)
+        assert {name: past.last_price for name, past in frame.contracts.items()} == {
+            name: each.last_price for name, each in whole.items()
+        }
 
 
 async def _seen(world: World, epoch: int, clock: Clock) -> list[MarketObservation]:

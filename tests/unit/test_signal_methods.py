@@ -35,6 +35,7 @@ from support.evidence import (
     AT,
     FORTNIGHT,
     WEEK,
+    a_day_ago,
     add_hours,
     add_liquidations,
     closed,
@@ -288,9 +289,8 @@ def test_long_accounts_need_fourteen_days_of_btc(seen: MarketEvidence, is_known:
 
 
 def trended(coins: float, price: float = 100.0, before: float = 1_000.0) -> MarketEvidence:
-    trailing = add_hours(TrailingRecord(), 25, coins=lambda _: before)
     bitcoin = changed(BTC, last_price=price, open_interest_usd=coins * price)
-    return evidence((bitcoin, ETH), trailing=trailing)
+    return evidence((bitcoin, ETH), day_ago=a_day_ago(before))
 
 
 @pytest.mark.parametrize(
@@ -302,26 +302,13 @@ def test_the_trend_of_open_interest_is_that_of_coins(coins: float, label: str) -
     assert btc_open_interest_trend(trended(coins, price=300.0), None).label == label
 
 
-@pytest.mark.parametrize(
-    ("passed", "value"), [(0, "+0.0 %"), (HOUR // 2 - 1, "+0.0 %"), (HOUR // 2, "+100.0 %")]
-)
-def test_a_trend_starts_at_the_hour_nearest_to_a_day_ago(passed: int, value: str) -> None:
-    trailing = add_hours(TrailingRecord(), 24, coins=lambda number: 500.0 if number else 1_000.0)
-    bitcoin = changed(BTC, last_price=100.0, open_interest_usd=100_000.0)
+def test_a_trend_is_unknown_without_a_reading_of_24_hours_ago_without_btc_and_from_zero() -> None:
+    assert btc_open_interest_trend(trended(2_000), None).value == "+100.0 % in coins in 24 h"
+    hourly = evidence(trailing=add_hours(TrailingRecord(), 25))
 
-    seen = evidence((bitcoin,), as_of=AT + passed, trailing=trailing)
-
-    assert btc_open_interest_trend(seen, None).value == f"{value} in coins in 24 h"
-
-
-def test_a_trend_is_unknown_without_the_hour_of_24_hours_ago_without_btc_and_from_zero() -> None:
-    short = add_hours(TrailingRecord(), 23)
-    gone = evidence((ETH,), trailing=add_hours(TrailingRecord(), 25))
-
-    flat = left("flat")
-    assert btc_open_interest_trend(evidence(trailing=short), flat) == NOT_KNOWN
-    assert btc_open_interest_trend(gone, flat) == NOT_KNOWN
-    assert btc_open_interest_trend(trended(1_000, before=0.0), flat) == NOT_KNOWN
+    assert btc_open_interest_trend(hourly, left("flat")) == NOT_KNOWN
+    assert btc_open_interest_trend(evidence((ETH,), day_ago=a_day_ago()), left("flat")) == NOT_KNOWN
+    assert btc_open_interest_trend(trended(1_000, before=0.0), left("flat")) == NOT_KNOWN
 
 
 def swinging(number: int) -> float:
@@ -363,12 +350,11 @@ def test_signals_say_how_many_backfilled_hours_they_use() -> None:
         trailing.add_hour("BTC", hour._replace(is_backfilled=number < FORTNIGHT + 10))
     seen = evidence(trailing=trailing, long_account_pct={"BTC": 50.0})
 
-    filled = "{} it is compared with come{} from the exchange's own history."
-    assert btc_long_accounts(seen, None).basis == filled.format("346 of the 360 hours", "")
-    assert btc_realised_volatility(seen, None).basis == filled.format("322 of the 336 hours", "")
-    assert btc_open_interest_trend(seen, None).basis == filled.format("The hour", "s")
+    filled = "{} it is compared with come from the exchange's own history."
+    assert btc_long_accounts(seen, None).basis == filled.format("346 of the 360 hours")
+    assert btc_realised_volatility(seen, None).basis == filled.format("322 of the 336 hours")
     ours = seen._replace(trailing=measured)
-    for method in (btc_long_accounts, btc_realised_volatility, btc_open_interest_trend):
+    for method in (btc_long_accounts, btc_realised_volatility):
         found = method(ours, None)
         assert (found.label != UNKNOWN, found.basis) == (True, None)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barograph.kit.timestamps import DAY, HOUR
+from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.evidence import (
     SPIKE,
     TRAILING,
@@ -18,9 +18,12 @@ from barograph.markets.evidence import (
     percentile_rank,
     realised_volatility,
 )
+from barograph.markets.frames import FrameRecord, frame_of, stored
 from barograph.markets.liquidations import LiquidationHour
+from barograph.markets.records import PastValues
 from barograph.markets.settlements import SettledFunding
 from support.evidence import AT, add_hours, add_liquidations, closed
+from support.markets import BTC
 
 values = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=50)
 
@@ -59,17 +62,21 @@ def test_hours_are_kept_for_30_days_and_prices_for_good_except_those_from_the_fu
     assert len(prices) == 31 * 24
 
 
-def test_the_full_hour_nearest_to_an_instant_is_found_and_no_other() -> None:
-    trailing = TrailingRecord()
-    first, second, third = hours = [hour(AT + after) for after in (-HOUR, 0, 2 * HOUR)]
-    for known in hours:
-        trailing.add_hour("BTC", known)
-    half = HOUR // 2
-    asked = (-half - 1, -half, 0, half - 1, half, HOUR, 2 * HOUR - 1)
+def test_the_frame_nearest_to_24_hours_before_is_found_if_it_is_within_five_minutes() -> None:
+    taken, five = [AT, AT + 4 * MINUTE, AT + HOUR], 5 * MINUTE
+    frames = FrameRecord([stored(frame_of(at, (BTC,))) for at in taken[1:]])
+    frames.add(frame_of(AT, (BTC,)))  # in order, even after a clock was set back
+    asked = (-five - 1, -five, 2 * MINUTE, 2 * MINUTE + 1, 9 * MINUTE, 9 * MINUTE + 1, HOUR - five)
 
-    nearest = [trailing.hour_at("BTC", AT + after) for after in asked]
+    nearest = [frames.day_before(AT + DAY + after) for after in asked]
 
-    assert nearest == [first, second, second, second, None, None, third]
+    first, second, third = taken
+    assert [frame.at for frame in nearest] == [0, first, first, second, second, 0, third]
+    before = PastValues(BTC.last_price, BTC.open_interest_usd, None, BTC.funding_8h_pct)
+    assert nearest[1].contracts == {"BTCUSDT": before}
+    assert nearest[0].contracts == {}
+    frames.add(frame_of(AT + DAY + five + 1, (BTC,)))
+    assert frames.day_before(AT + DAY).at == second
 
 
 def test_liquidation_hours_come_in_order_once_and_for_30_days() -> None:

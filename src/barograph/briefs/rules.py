@@ -114,7 +114,7 @@ def open_interest_move(evidence: MarketEvidence) -> Iterator[Draft]:
     """
     at = evidence.reading.as_of
     for base, now in evidence.majors.items() if evidence.closed_hour is not None else ():
-        before = evidence.trailing.hour_at(base, at - DAY)
+        before = evidence.day_before(base)
         coins = coins_change_pct(before, now)
         if before is None or coins is None or now.open_interest_usd is None:
             continue
@@ -128,10 +128,9 @@ def open_interest_move(evidence: MarketEvidence) -> Iterator[Draft]:
             f"price {moved:+z.1f} %",
             sentence=f"Measured in coins, {base} open interest {verb} by {abs(coins):.1f} % in 24 "
             f"hours; it is {usd(now.open_interest_usd)} (one-sided). The {now.price_kind} "
-            f"price {_moved(moved)} {price(now.last_price)} {now.quote}."
-            f"{_basis([before])}",
+            f"price {_moved(moved)} {price(now.last_price)} {now.quote}.",
             coins=[base],
-            window=(before.at, at),
+            window=(evidence.day_ago.at, at),
             inputs={
                 "contract": now.contract,
                 "last_price": now.last_price,

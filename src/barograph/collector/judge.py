@@ -139,7 +139,7 @@ class Judge:
     async def refresh(self, database: Database, now: int) -> None:
         """Read again, once per minute, what other jobs have stored.
 
-        That is daily figures, settled funding, the hour a day ago and hours back-filled since.
+        That is daily figures, settled funding and hours back-filled since.
         While they can't be read, the last ones are used until they are too old.
         """
         if now // MINUTE == self._macro.at // MINUTE:
@@ -148,7 +148,6 @@ class Judge:
         async def work(tx: Transaction) -> None:
             self._macro = await known_figures(tx, self._settings, now)
             for venue, market in self._markets.items():
-                await market.load_day_ago(tx, now)
                 filled_at = await self._majors_filled_at(tx, venue)
                 if filled_at != self._filled_at.get(venue):
                     await market.load_trailing(tx, now)
@@ -187,6 +186,13 @@ class Judge:
         if "open-interest" in self._disputes.of(reading.venue):
             reading = without_open_interest(reading)
         return self._complete(market.conclude(reading, now))
+
+    def conclude_part(self, part: Perpetuals) -> Conclusion | None:
+        """Judge a replayed reading of a few contracts, between two full ones."""
+        judged = self._markets[part.venue].conclude_part(part)
+        if judged is None:
+            return None
+        return Conclusion(judged[0], self._signals.conclude_part(judged[1]))
 
     def conclude_failure(self, venue: str, error: UpstreamError, at: int) -> Conclusion:
         """Judge a failed reading: signals that don't need the exchange go on."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.failover import Switch
 from barograph.markets.liquidations import LiquidationHour, LiquidationTotals
-from barograph.markets.records import MAJORS, Perpetual, Perpetuals
+from barograph.markets.records import MAJORS, Frame, PastValues, Perpetual, Perpetuals
 from barograph.markets.regime import Regime
 from barograph.markets.settlements import RATE_DIGITS, SHORTEST_WINDOW, SettledFunding
 
@@ -177,11 +177,6 @@ class TrailingRecord:
         """The time and the price of every recorded hour of a major, oldest first."""
         return zip(self._majors[base].times, self._majors[base].prices, strict=True)
 
-    def hour_at(self, base: str, at: int) -> Hour | None:
-        """A major at the full hour nearest to `at`, if that was recorded."""
-        wanted = (at + HOUR // 2) // HOUR * HOUR
-        return next((hour for hour in self.hours(base, wanted)[:1] if hour.at == wanted), None)
-
     def volatility(self, base: str) -> Sequence[float]:
         """The realised volatility of a major at each hour that has one, lowest first."""
         return self._majors[base].volatility
@@ -302,6 +297,9 @@ class MarketEvidence(NamedTuple):
     outage: Outage | None
     """The time without readings that this reading ended."""
 
+    day_ago: Frame = Frame()
+    """What 24-hour changes compare with: a reading within 5 minutes of then, or an empty one."""
+
     lacks_liquidations: bool = False
     """Whether there are no totals of liquidations at this venue, which is no failure."""
 
@@ -312,6 +310,11 @@ class MarketEvidence(NamedTuple):
     spreads: Mapping[str, FundingSpread] | None = None
     """By asset, for BTC, ETH and SOL if at least two venues report the same eight hours. None if
     this instance reads only one venue."""
+
+    def day_before(self, base: str) -> PastValues | None:
+        """A major 24 hours before; None if it is unknown."""
+        major = self.majors.get(base)
+        return None if major is None else self.day_ago.contracts.get(major.contract)
 
 
 def realised_volatility(hours: Sequence[Hour]) -> float | None:
@@ -370,9 +373,9 @@ def change_pct(before: float, after: float) -> float:
     return 100 * (after - before) / before
 
 
-def coins_change_pct(before: Hour | None, now: Perpetual | None) -> float | None:
+def coins_change_pct(before: PastValues | None, now: Perpetual | None) -> float | None:
     """The change of open interest in coins, in percent; None if either value is unknown or zero."""
-    coins_before = None if before is None else before.open_interest_coins
+    coins_before = None if before is None else _coins(before.open_interest_coins, before)
     coins = None if now is None else _coins(now.open_interest_coins, now)
     if coins_before is None or coins_before <= 0 or coins is None:
         return None
@@ -384,13 +387,11 @@ def backfill_basis(compared: Sequence[Hour]) -> str | None:
     filled, total = sum(hour.is_backfilled for hour in compared), len(compared)
     if not filled:
         return None
-    if total == 1:
-        return "The hour it is compared with comes from the exchange's own history."
     hours = f"All {total} hours" if filled == total else f"{filled} of the {total} hours"
     return f"{hours} it is compared with come from the exchange's own history."
 
 
-def _coins(given: float | None, seen: Hour | Perpetual) -> float | None:
+def _coins(given: float | None, seen: Hour | PastValues | Perpetual) -> float | None:
     """Open interest in coins: as the exchange gave it, or from its value at the last price."""
     if given is not None or seen.open_interest_usd is None:
         return given

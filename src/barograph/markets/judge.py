@@ -15,13 +15,21 @@ from barograph.board.feeds import Feed, Publication
 from barograph.errors import UpstreamError
 from barograph.events.records import NewEvent
 from barograph.kit.database import Transaction
-from barograph.kit.timestamps import HOUR, MINUTE, SECOND
+from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
 from barograph.markets import store
 from barograph.markets.evidence import (
     Hour,
     MarketEvidence,
     Outage,
     TrailingRecord,
+)
+from barograph.markets.frames import (
+    FRAME_STEP,
+    NEAR,
+    FrameRecord,
+    StoredFrame,
+    frame_of,
+    stored,
 )
 from barograph.markets.liquidations import (
     AHEAD,
@@ -42,8 +50,8 @@ from barograph.markets.market_events import (
 from barograph.markets.records import (
     MAJORS,
     ContractName,
-    DayAgo,
     ExchangeHealth,
+    Frame,
     Liquidation,
     LongAccounts,
     LongAccountShares,
@@ -86,6 +94,7 @@ class MarketConclusion(NamedTuple):
     watched: Sequence[Span] = ()
     regime_changes: Sequence[RegimeChange] = ()
     liquidation_hours: Sequence[LiquidationHour] = ()
+    frames: Sequence[StoredFrame] = ()
     events: Sequence[NewEvent] = ()
     evidence: MarketEvidence | None = None
     """What signals and briefs judge by; None when there was no reading."""
@@ -123,6 +132,7 @@ class MarketJudge:
         self._changes: list[RegimeChange] = []
         self._events: list[NewEvent] = []
         self._listings: Listings | None = None
+        self._evidence_before: MarketEvidence | None = None
         self.reading: Perpetuals | None = None
         self.stored: Perpetuals | None = None
         """The newest stored reading."""
@@ -143,7 +153,8 @@ class MarketJudge:
         """What each major settled in every eight hours, by base asset and end."""
 
         self._trailing = TrailingRecord()
-        self._day_ago = DayAgo({})
+        self._frames = FrameRecord()
+        self._framed: int | None = None
 
     async def load(self, tx: Transaction, now: int) -> None:
         """Load the state that an earlier collector left."""
@@ -162,7 +173,8 @@ class MarketJudge:
         self._reports_until = now if reading is None else reading.as_of
         await self.load_trailing(tx, now)
         await self.load_settled(tx, now)
-        await self.load_day_ago(tx, now)
+        first = now - DAY - NEAR
+        self._frames = FrameRecord(await store.frames_between(tx, self.venue, first, now))
         if reading is None:
             return
         self.regime = await store.newest_of(tx, REGIME, self.venue)
@@ -192,10 +204,6 @@ class MarketJudge:
             if contract == VENUES[self.venue].contract(base):
                 self.settled_windows[base] = settled_windows(reports, now)
         self._reports_until = newest
-
-    async def load_day_ago(self, tx: Transaction, now: int) -> None:
-        """Load the hour that 24-hour changes compare with; it may have been back-filled since."""
-        self._day_ago = await store.day_before(tx, self.venue, now)
 
     def sampled(self, share: LongAccounts) -> None:
         """Take a long-account share."""
@@ -234,11 +242,7 @@ class MarketJudge:
         self._trailing.forget_after(reading.as_of + AHEAD)
         previous, self.regime = self.regime, self._judge_regime(reading)
         change = RegimeChange(reading.as_of, self.regime.label, self.regime.funding_8h_pct)
-        if previous is None or previous.label != change.label:
-            self._changes.append(change)
-            if self.is_in_use and self.shown is self:
-                label = None if previous is None else previous.label
-                self._events.append(regime_event(self.venue, change, label))
+        self._events += self._regime_events(previous, change)
         self._listings, listed = next_listings(self._listings, reading, self.reading)
         self._events += listed
         closed = self._liquidations.closed_hours(
@@ -247,6 +251,7 @@ class MarketJudge:
         outage = None if now is None or not self.is_in_use else self._outage(reading.as_of)
         evidence = self._evidence(reading, (previous, self.regime), closed[-1:], outage)
         self._settled = []
+        self._evidence_before = evidence
         if reading is not self.reading:  # not the last one once more, at a change of venue
             self.health = ExchangeHealth(as_of=reading.as_of if now is None else now)
         self.reading = reading
@@ -255,13 +260,14 @@ class MarketJudge:
             self.venue,
             publications=[
                 *self._publications(reading, self.regime, evidence.liquidations),
-                *self._changed_publications(self._listings),
+                *self._changed_publications(self._listings, evidence.day_ago),
             ],
             readings=self._due_rows(reading),
             liquidations=self._liquidations.unsaved,
             watched=self._liquidations.unsaved_spans,
             regime_changes=list(self._changes),
             liquidation_hours=closed,
+            frames=self._due_frames(reading),
             events=[
                 *self._events,
                 *self._switch_events(change),
@@ -269,6 +275,31 @@ class MarketJudge:
             ],
             evidence=evidence,
         )
+
+    def conclude_part(self, part: Perpetuals) -> tuple[MarketConclusion, MarketEvidence] | None:
+        """Judge a reading of a few contracts between two full ones, which only a replay has.
+
+        It changes the regime and what 24-hour changes compare with, and records nothing else. None
+        without a reading of 24 hours before: such a label would be unknown for most of each hour.
+        """
+        before, at = self._evidence_before, part.as_of
+        self._frames.add(frame_of(at, part.contracts))
+        day_ago = self._frames.day_before(at)
+        if before is None or not day_ago.contracts:
+            return None
+        previous, self.regime = self.regime, self._judge_regime(part)
+        change = RegimeChange(at, self.regime.label, self.regime.funding_8h_pct)
+        events = self._regime_events(previous, change)
+        evidence = before._replace(
+            reading=part,
+            majors=majors_of(part),
+            regime=self.regime,
+            previous_regime=previous,
+            last_hour=self._liquidations.last_hour(at),
+            day_ago=day_ago,
+        )
+        changes = list(self._changes)
+        return MarketConclusion(self.venue, [], regime_changes=changes, events=events), evidence
 
     def conclude_failure(self, error: UpstreamError, at: int) -> MarketConclusion:
         """Collect what a failed reading adds: the failure, and the liquidations meanwhile."""
@@ -304,11 +335,22 @@ class MarketJudge:
         for row in conclusion.readings:
             self._recorded[row.resolution] = row.at
             self._add_to_trailing(row)
+        for frame in conclusion.frames:
+            self._framed = frame.at // FRAME_STEP
+            self._frames.add(frame)
 
     def _judge_regime(self, reading: Perpetuals) -> Regime:
         bitcoin = majors_of(reading).get("BTC")
         rate = None if bitcoin is None else bitcoin.funding_8h_pct
         return next_regime(self.regime, rate, reading.as_of, self._dwell)
+
+    def _regime_events(self, previous: Regime | None, change: RegimeChange) -> list[NewEvent]:
+        if previous is not None and previous.label == change.label:
+            return []
+        self._changes.append(change)
+        if not self.is_in_use or self.shown is not self:
+            return []
+        return [regime_event(self.venue, change, None if previous is None else previous.label)]
 
     def _evidence(
         self,
@@ -342,6 +384,7 @@ class MarketJudge:
             else [],
             settlements=self._settled,
             outage=outage,
+            day_ago=self._frames.day_before(at),
             lacks_liquidations=not publishes_liquidations(self.venue, primary),
             lacks_long_accounts=not has_shares,
         )
@@ -383,11 +426,11 @@ class MarketJudge:
             return []
         return [regime_event(self.venue, change, None if shown is None else shown.label)]
 
-    def _changed_publications(self, listings: Listings) -> list[Publication]:
+    def _changed_publications(self, listings: Listings, day_ago: Frame) -> list[Publication]:
         """The feeds that seldom change, if they did."""
         feeds = [
             Publication.of(self._feed(LISTINGS), listings),
-            Publication.of(self._feed(DAY_AGO), self._day_ago),
+            Publication.of(self._feed(DAY_AGO), day_ago),
         ]
         return [feed for feed in feeds if self._published.get(feed.feed) != feed.payload]
 
@@ -423,7 +466,7 @@ class MarketJudge:
         return [
             *self._publications(self.reading, self.regime, totals),
             Publication.of(self._feed(LISTINGS), self._listings),
-            Publication.of(self._feed(DAY_AGO), self._day_ago),
+            Publication.of(self._feed(DAY_AGO), self._frames.day_before(self.reading.as_of)),
         ]
 
     def take_over(self, before: "MarketJudge") -> None:
@@ -448,6 +491,11 @@ class MarketJudge:
                 self._row("hour", hour, perpetual, reading.as_of) for perpetual in reading.contracts
             ]
         return due
+
+    def _due_frames(self, reading: Perpetuals) -> list[StoredFrame]:
+        if self._framed == reading.as_of // FRAME_STEP:
+            return []
+        return [stored(frame_of(reading.as_of, reading.contracts))]
 
     def _row(self, resolution: Resolution, at: int, each: Perpetual, read_at: int) -> ReadingRow:
         return ReadingRow(
@@ -475,6 +523,7 @@ async def record_market(tx: Transaction, conclusions: Sequence[MarketConclusion]
         watched=[row for each in conclusions for row in each.watched],
         regime_changes=[row for each in conclusions for row in each.regime_changes],
         liquidation_hours=[row for each in conclusions for row in each.liquidation_hours],
+        frames=[row for each in conclusions for row in each.frames],
     )
     newest = {
         publication.feed: publication

@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import ceil
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -30,6 +30,7 @@ _Cents = dict[tuple[str, Side], int]
 """Whole cents by contract and side."""
 
 _NOTHING: _Cents = {}
+SIDES: Final[tuple[Side, Side]] = ("long", "short")
 
 
 class LiquidationTotals(Struct, frozen=True):
@@ -93,6 +94,7 @@ class LiquidationWindow:
         self._by_age: list[tuple[int, int, int, Liquidation]] = []
         self._cents: _Cents = defaultdict(int)
         self._by_minute: dict[int, _Cents] = defaultdict(lambda: defaultdict(int))
+        self._sides: dict[int, dict[Side, int]] = defaultdict(lambda: {"long": 0, "short": 0})
         self._order = 0
         self._tidied = 0
         self._summed: tuple[int, int, int] | None = None
@@ -108,7 +110,9 @@ class LiquidationWindow:
                 key, cents = (event.contract, event.side), _cents(event)
                 heapq.heappush(self._by_age, (event.at, self._order, cents, event))
                 self._cents[key] += cents
-                self._by_minute[event.at // MINUTE * MINUTE][key] += cents
+                minute = event.at // MINUTE * MINUTE
+                self._by_minute[minute][key] += cents
+                self._sides[minute][event.side] += cents
                 fresh.append(event)
         return fresh
 
@@ -165,6 +169,12 @@ class LiquidationWindow:
             self._summed = asked
         return self._sums
 
+    def sides(self, start: int, end: int) -> tuple[float, float]:
+        """Longs and shorts that were liquidated between two whole minutes, in USD."""
+        minutes = [self._sides[at] for at in range(start, end, MINUTE) if at in self._sides]
+        longs, shorts = (sum(cents[side] for cents in minutes) for side in SIDES)
+        return longs / _CENTS, shorts / _CENTS
+
     def _forget_before(self, oldest: int) -> None:
         while self._by_age and self._by_age[0][0] < oldest:
             _, _, cents, event = heapq.heappop(self._by_age)
@@ -173,7 +183,7 @@ class LiquidationWindow:
         if oldest // MINUTE != self._tidied:
             self._tidied = oldest // MINUTE
             for minute in [each for each in self._by_minute if each + MINUTE <= oldest]:
-                del self._by_minute[minute]
+                del self._by_minute[minute], self._sides[minute]
 
 
 def watched_share(watched: int, span: int) -> float:
@@ -348,11 +358,8 @@ class LiquidationTracker:
         return sorted(assets.items(), key=lambda each: (-each[1], each[0]))
 
     def _hour(self, start: int) -> LiquidationHour:
-        usd = {"long": 0.0, "short": 0.0}
-        for (_, side), amount in self._window.between(start, start + HOUR).items():
-            usd[side] += amount
         watched = 100 * self._watched.time_within(start, start + HOUR) / HOUR
-        return LiquidationHour(start, round(usd["long"], 2), round(usd["short"], 2), watched)
+        return LiquidationHour(start, *self._window.sides(start, start + HOUR), watched)
 
     def _watched_until(self, at: int) -> int:
         """Up to when nothing was missed, or a minute before `at` if that is later."""

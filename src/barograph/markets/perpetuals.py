@@ -11,7 +11,7 @@ from barograph import NOTICE
 from barograph.kit.csv_table import CSV, cell, table
 from barograph.kit.documents import JSON, Document
 from barograph.kit.lists import ListBody, ListHead
-from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
+from barograph.kit.timestamps import DAY, iso_timestamp
 from barograph.kit.wire import Notice, WireModel
 from barograph.markets.documents import (
     FundingRatePct,
@@ -21,15 +21,13 @@ from barograph.markets.documents import (
     Source,
     fresh_document,
 )
-from barograph.markets.records import PastValues, Perpetual
+from barograph.markets.frames import is_near
+from barograph.markets.records import Frame, PastValues, Perpetual
 from barograph.markets.symbols import symbol_of
 from barograph.markets.venues import VENUES, PriceKind
 from barograph.markets.view import MarketView
 
 PERPETUALS_PATH = "/api/v1/perpetuals"
-NEAR_A_DAY = HOUR // 2 + 5 * MINUTE
-"""How far the recorded hour may be from 24 hours ago; the collector changes it every hour."""
-
 AsOf = Annotated[str, Field(description="Time of the data.")]
 GroupAsOf = Annotated[str | None, Field(description="Time of the number before it.")]
 Usd = Annotated[float | None, Field(description="Value of the liquidated positions, in USD.")]
@@ -86,7 +84,8 @@ class PerpetualEntry(WireModel):
         float | None, Field(description="Change of the number of coins.")
     ]
     changes_from: Annotated[
-        str | None, Field(description="What changes compare with: 23.5 to 24.5 h ago.")
+        str | None,
+        Field(description="What changes compare with: our reading 24 h before, within 5 minutes."),
     ]
     liquidations24h: Liquidations24h
 
@@ -127,24 +126,30 @@ class DayChange(NamedTuple):
 
     open_interest_coins_pct: float | None = None
     since: int | None = None
-    """The hour that the changes compare with."""
+    """The time of the reading that the changes compare with."""
 
     funding_8h_before_pct: float | None = None
-    """The funding rate of that hour, in percent per 8 hours."""
+    """The funding rate of then, in percent per 8 hours."""
 
 
 def day_change(view: MarketView, each: Perpetual) -> DayChange:
-    """The changes of a perpetual in 24 hours; unknown if the hour before is not recorded."""
-    before = _day_ago(view, each.contract)
-    if before is None:
+    """The changes of a perpetual in 24 hours; unknown without a reading near enough to then."""
+    before = _before(view, view.day_ago, DAY, each)
+    if before is None or view.day_ago is None:
         return DayChange()
     return DayChange(
         percent_change(each.last_price, before.last_price),
         percent_change(each.open_interest_usd, before.open_interest_usd),
         percent_change(each.open_interest_coins, before.open_interest_coins),
-        before.at,
+        view.day_ago.at,
         before.funding_8h_pct,
     )
+
+
+def week_change(view: MarketView, week_ago: Frame | None, each: Perpetual) -> float | None:
+    """The change of a price in 7 days, in percent; unknown as that of 24 hours."""
+    before = _before(view, week_ago, 7 * DAY, each)
+    return None if before is None else percent_change(each.last_price, before.last_price)
 
 
 def liquidated_day(view: MarketView, contract: str) -> tuple[float, float] | None:
@@ -219,11 +224,10 @@ def _entry(view: MarketView, each: Perpetual) -> PerpetualEntry:
     )
 
 
-def _day_ago(view: MarketView, contract: str) -> PastValues | None:
-    known = None if view.day_ago is None else view.day_ago.contracts.get(contract)
-    if known is None or abs(view.perpetuals.as_of - DAY - known.at) > NEAR_A_DAY:
+def _before(view: MarketView, frame: Frame | None, ms: int, each: Perpetual) -> PastValues | None:
+    if frame is None or not is_near(frame.at, view.perpetuals.as_of - ms):
         return None
-    return known
+    return frame.contracts.get(each.contract)
 
 
 def percent_change(now: float | None, before: float | None) -> float | None:

@@ -217,20 +217,22 @@ class Liquidation(Struct, frozen=True):
 
 
 class PastValues(Struct, frozen=True, array_like=True):
-    """The record of one contract in the hour from `at`, in the units of `Perpetual`."""
+    """One contract at a past time, in the units of `Perpetual`."""
 
-    at: int
-    last_price: float | None = None
+    last_price: float
     open_interest_usd: float | None = None
     open_interest_coins: float | None = None
     funding_8h_pct: float | None = None
 
 
-class DayAgo(Struct, frozen=True):
-    """The recorded hour that is nearest to 24 hours ago, which 24-hour changes compare with."""
+class Frame(Struct, frozen=True):
+    """All contracts of a venue in one past reading, which changes compare with."""
 
-    contracts: dict[str, PastValues]
-    """By the contract's full name; without those that have no reading of that hour."""
+    at: int = 0
+    """The time of the reading; 0 if none is near enough to compare with."""
+
+    contracts: dict[str, PastValues] = {}
+    """By the contract's full name."""
 
 
 class ExchangeHealth(Struct, frozen=True):

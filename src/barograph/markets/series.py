@@ -9,12 +9,13 @@ from barograph.kit.caches import MinuteCache, SingleFlight
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Queryable, Statement, Transaction
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
+from barograph.markets.frames import NEAR, decoded, nearest
 from barograph.markets.liquidation_store import (
     liquidated_hour,
     liquidation_days,
     liquidation_series,
 )
-from barograph.markets.records import ContractName, Origin
+from barograph.markets.records import ContractName, Frame, Origin, Perpetuals
 from barograph.markets.regime import eight_hour_rate
 from barograph.markets.samples import (
     FINE_STEP,
@@ -30,7 +31,7 @@ from barograph.markets.samples import (
     Series,
     on_grid,
 )
-from barograph.markets.store import Resolution
+from barograph.markets.store import Resolution, frames_between
 from barograph.markets.symbols import (
     UNKNOWN_SYMBOL,
     ContractIndex,
@@ -110,6 +111,17 @@ class SeriesReader:
         They are read once per ten minutes, and the same mapping is returned until then.
         """
         return await self._hourly(venue, lambda tx, hour: weeks_of_prices(tx, venue, hour))
+
+    async def week_ago(self, reading: Perpetuals) -> Frame:
+        """What changes of 7 days compare with; raises as `reading` does."""
+        venue, around = reading.venue, NEAR + MINUTE
+        frames = await self.once(
+            ("week ago", venue),
+            lambda tx, minute: frames_between(
+                tx, venue, minute - 7 * DAY - around, minute - 7 * DAY + around
+            ),
+        )
+        return decoded(nearest(frames, reading.as_of - 7 * DAY))
 
     async def week_of(self, name: ContractName) -> Mapping[Measure, WeekOfValues]:
         """Every measure of one contract in the last week, as `week`."""

@@ -16,13 +16,12 @@ from barograph.markets.evidence import (
     TrailingRecord,
 )
 from barograph.markets.failover import VENUE_IN_USE
+from barograph.markets.frames import NEAR, StoredFrame
 from barograph.markets.liquidations import LiquidationHour, Span
 from barograph.markets.records import (
     ContractName,
-    DayAgo,
     Liquidation,
     Origin,
-    PastValues,
     Perpetuals,
 )
 from barograph.markets.regime import RegimeChange, eight_hour_rate
@@ -51,6 +50,12 @@ LIQUIDATION_DAYS = 90
 
 FORGET_ROWS = 2_000
 """At most this many rows per transaction, so that a clean-up delays no other write."""
+
+FRAME_MS = 7 * DAY + 2 * NEAR
+"""How long frames are kept."""
+
+FORGET_FRAMES = 100
+"""Each is as large as a hundred other rows."""
 
 
 class ReadingRow(NamedTuple):
@@ -96,6 +101,7 @@ async def record_rows(
     watched: Sequence[Span] = (),
     regime_changes: Sequence[RegimeChange] = (),
     liquidation_hours: Sequence[LiquidationHour] = (),
+    frames: Sequence[StoredFrame] = (),
     origin: Origin = "measured",
 ) -> None:
     """Store market data. Known rows stay as they are, with two exceptions.
@@ -111,6 +117,7 @@ async def record_rows(
         (_LIQUIDATION_HOUR, liquidation_hours),
     ):
         await tx.execute_many(sql, [(venue, origin, *row) for row in rows])
+    await tx.execute_many(_FRAME, [(venue, *frame) for frame in frames])
 
 
 async def recent_record(
@@ -143,14 +150,9 @@ async def recent_watched(tx: Transaction, venue: str, now: int) -> list[Span]:
     return [(start, end) for start, end in await tx.fetch(_RECENT_SPANS, venue, now - DAY)]
 
 
-async def day_before(tx: Transaction, venue: str, now: int) -> DayAgo:
-    """The recorded hour that is nearest to 24 hours ago."""
-    at = (now - DAY + HOUR // 2) // HOUR * HOUR
-    past = {}
-    for hour in await _ONE_HOUR.fetch(tx, venue, at):
-        interest = (hour.open_interest_usd, hour.open_interest_coins)
-        past[hour.contract] = PastValues(at, hour.last_price, *interest, hour.funding_8h_pct)
-    return DayAgo(past)
+async def frames_between(tx: Transaction, venue: str, start: int, end: int) -> list[StoredFrame]:
+    """The frames of a venue from `start` to `end`, both included, oldest first."""
+    return await _FRAMES.fetch(tx, venue, start, end)
 
 
 async def forget_old(tx: Transaction, now: int) -> None:
@@ -162,6 +164,7 @@ async def forget_old(tx: Transaction, now: int) -> None:
     for venue in VENUES:
         await tx.execute(_FORGET_LIQUIDATIONS, venue, oldest, FORGET_ROWS)
         await tx.execute(_FORGET_SPANS, venue, oldest, FORGET_ROWS)
+        await tx.execute(_FORGET_FRAMES, venue, now - FRAME_MS, FORGET_FRAMES)
 
 
 async def hours_to_fill(
@@ -302,9 +305,10 @@ _EARLIER_PRICES = """
 SELECT at, last_price FROM readings
 WHERE venue = $1 AND resolution = 'hour' AND contract = $2 AND at < $3 ORDER BY at
 """
-_ONE_HOUR = Statement(
-    ReadingRow,
-    "SELECT {columns} FROM readings WHERE venue = $1 AND resolution = 'hour' AND at = $2",
+_FRAME = "INSERT INTO frames (venue, at, body) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING"
+_FRAMES = Statement(
+    StoredFrame,
+    "SELECT {columns} FROM frames WHERE venue = $1 AND at >= $2 AND at <= $3 ORDER BY at",
 )
 _MEASURED_HOURS = """
 SELECT at FROM readings
@@ -344,6 +348,10 @@ DELETE FROM liquidations WHERE (venue, at, contract, side, size, price) IN (
 _FORGET_SPANS = """
 DELETE FROM watched_spans WHERE (venue, start_at) IN (
     SELECT venue, start_at FROM watched_spans WHERE venue = $1 AND end_at < $2 LIMIT $3)
+"""
+_FORGET_FRAMES = """
+DELETE FROM frames WHERE (venue, at) IN (
+    SELECT venue, at FROM frames WHERE venue = $1 AND at < $2 LIMIT $3)
 """
 _SETTLEMENT_REPORT = """
 INSERT INTO settlement_reports (venue, contract, at, revision, funding_rate_pct, read_at, origin)

@@ -9,8 +9,8 @@ from barograph.markets.failover import VENUE_IN_USE
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.records import (
     BackfillProgress,
-    DayAgo,
     ExchangeHealth,
+    Frame,
     LongAccounts,
     LongAccountShares,
     Perpetuals,
@@ -54,7 +54,8 @@ class MarketView(NamedTuple):
     """Liquidations, however little of the 24 hours we watched; None when stale."""
 
     regime: Regime | None
-    day_ago: DayAgo | None = None
+    day_ago: Frame | None = None
+    """What 24-hour changes compare with."""
 
     @property
     def lacks_liquidations(self) -> bool:
@@ -105,7 +106,7 @@ LIQUIDATIONS = Feed("liquidations", LiquidationTotals)
 REGIME = Feed("regime", Regime)
 EXCHANGE_HEALTH = Feed("exchange-health", ExchangeHealth)
 BACKFILL = Feed("backfill", BackfillProgress)
-DAY_AGO = Feed("day-ago", DayAgo)
+DAY_AGO = Feed("day-ago", Frame)
 SETTLED = Feed("settled", SettledWindows)
 """Every venue publishes to its own: `SETTLED.of(venue)`."""
 

@@ -11,7 +11,7 @@ from barograph.kit.documents import FOREVER
 from barograph.kit.timestamps import MINUTE
 from barograph.macro.evidence import MacroEvidence
 from barograph.markets.evidence import MarketEvidence
-from barograph.signals.methods import METHODS, judge_all, judge_macro
+from barograph.signals.methods import METHODS, judge_all, judge_changing, judge_macro
 from barograph.signals.records import SIGNALS, SignalChange, Signals
 
 
@@ -57,6 +57,13 @@ class SignalJudge:
         # Hysteresis must not carry a label from one venue to another.
         last = () if is_new_venue or self._last is None else self._last.signals
         signals = judge_all(evidence, macro, {signal.key: signal for signal in last})
+        return SignalConclusion(signals, self._changes(signals))
+
+    def conclude_part(self, evidence: MarketEvidence) -> SignalConclusion | None:
+        """Judge the signals that change within an hour; the others stay as they were."""
+        if self._last is None:
+            return None
+        signals = judge_changing(evidence, self._last)
         return SignalConclusion(signals, self._changes(signals))
 
     def conclude_failure(self, macro: MacroEvidence, venue: str) -> SignalConclusion | None:

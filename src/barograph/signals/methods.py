@@ -13,7 +13,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from barograph.kit.text import percentile_text, rate, usd
-from barograph.kit.timestamps import DAY, HOUR
+from barograph.kit.timestamps import HOUR
 from barograph.macro.evidence import MacroEvidence, flow_regime, flow_week, yield_curve
 from barograph.markets.evidence import (
     FORTNIGHT_OF_HOURS,
@@ -185,16 +185,13 @@ def btc_open_interest_trend(evidence: MarketEvidence, last: Signal | None) -> Si
     """The 24-hour change in BTC open interest, measured in coins so that the price has no effect.
 
     The trend is rising from +5 %, falling from -5 %, flat in between. On the way back towards flat,
-    the change must be more than 2.5 points past the edge for 60 minutes. The reference is the full
-    hour nearest to 24 hours ago. The signal is unknown without it.
+    the change must be more than 2.5 points past the edge for 60 minutes. The reference is our
+    reading of 24 hours ago, within 5 minutes. The signal is unknown without it.
     """
-    before = evidence.trailing.hour_at("BTC", evidence.reading.as_of - DAY)
-    change = coins_change_pct(before, evidence.majors.get("BTC"))
+    change = coins_change_pct(evidence.day_before("BTC"), evidence.majors.get("BTC"))
     if change is None:
         return NOT_KNOWN
-    basis = backfill_basis([] if before is None else [before])
-    value = f"{change:+z.1f} % in coins in 24 h"
-    return _banded(TREND, change, value, evidence, last, basis=basis)
+    return _banded(TREND, change, f"{change:+z.1f} % in coins in 24 h", evidence, last)
 
 
 def btc_realised_volatility(evidence: MarketEvidence, last: Signal | None) -> SignalResult:
@@ -349,6 +346,10 @@ MACRO_METHODS = (
 """These judge by daily figures and check their age, also while the exchange fails."""
 
 METHODS = (*MARKET_METHODS, *MACRO_METHODS)
+CHANGING = frozenset({"btc-funding-regime", "liquidation-pressure", "btc-open-interest-trend"})
+"""The signals whose labels are judged between two full hours of a replay. Volatility is by the
+hour, and the others change slowly."""
+
 BY_KEY = {method.key: method for method in METHODS}
 DAILY = frozenset(method.key for method in MACRO_METHODS)
 """The signals from daily figures, which are judged also while the exchange fails."""
@@ -363,6 +364,16 @@ def judge_all(
     spread = (evidence.spreads or {}).get("BTC")
     venues = [evidence.reading.source, *([] if spread is None else spread.sources)]
     return _signals(at, venues, macro, market)
+
+
+def judge_changing(evidence: MarketEvidence, last: Signals) -> Signals:
+    """Judge the signals of `CHANGING`; the others stay as they were."""
+    at = evidence.reading.as_of
+    signals = (
+        _judge(BY_KEY[signal.key], at, evidence, signal) if signal.key in CHANGING else signal
+        for signal in last.signals
+    )
+    return Signals(at, last.source, tuple(signals))
 
 
 def judge_macro(macro: MacroEvidence, venue: str, last: Signals | None) -> Signals:

@@ -57,7 +57,7 @@ class MoverList(NamedTuple):
 
     title: str
     movers: Sequence[Mover]
-    otherwise: str = "The record has no hour to compare with yet."
+    otherwise: str = "We have no reading from 24 hours ago."
     """What is shown without movers."""
 
     note: str = ""

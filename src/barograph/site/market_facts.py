@@ -1,14 +1,19 @@
 """The content of `/markets/{symbol}` (pure): the facts about one perpetual."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from markupsafe import Markup
 
 from barograph import NOTICE, SITE_NAME
 from barograph.kit.text import coverage, price, rate, usd
-from barograph.markets.perpetuals import DayChange, day_change, liquidated_day, percent_change
-from barograph.markets.records import LongAccounts, Perpetual, Perpetuals, classes_left_out
+from barograph.markets.perpetuals import DayChange, day_change, liquidated_day, week_change
+from barograph.markets.records import (
+    Frame,
+    LongAccounts,
+    Perpetual,
+    Perpetuals,
+    classes_left_out,
+)
 from barograph.markets.symbols import ContractIndex, find_contract, symbol_of
 from barograph.markets.venues import VENUES
 from barograph.markets.view import UNAVAILABLE, MarketView
@@ -52,7 +57,8 @@ NAMES = {
 MEANINGS = {
     "lastPrice": (
         "Price of the last trade, in USDT. A multiplier contract such as 1000PEPE is priced per "
-        "1,000 coins. Changes compare with the recorded hour of 24 hours and of 7 days ago."
+        "1,000 coins. Changes compare with our reading of 24 hours and of 7 days ago, within 5 "
+        "minutes."
     ),
     "fundingRatePct8h": (
         "The rate of the current funding interval, in percent of the position's value. If it is "
@@ -73,7 +79,7 @@ MEANINGS = {
 
 MARK_PRICE = (
     "The exchange's mark price, in USD. A multiplier contract such as kPEPE is priced per 1,000 "
-    "coins. Changes compare with the recorded hour of 24 hours and of 7 days ago."
+    "coins. Changes compare with our reading of 24 hours and of 7 days ago, within 5 minutes."
 )
 
 
@@ -94,9 +100,9 @@ class MarketFacts(NamedTuple):
 
 
 def market_facts(
-    view: MarketView, found: FoundPerpetual, week: Sequence[float | None] = ()
+    view: MarketView, found: FoundPerpetual, week_ago: Frame | None = None
 ) -> MarketFacts:
-    """Collect the fresh data about one perpetual; `week` has its prices of 7 days."""
+    """Collect the fresh data about one perpetual."""
     perpetual, share = found.perpetual, view.share(found.perpetual.contract)
     until = view.until if view.liquidations is None else view.liquidations_until
     if share is not None:
@@ -107,18 +113,13 @@ def market_facts(
     )
     change = day_change(view, perpetual)
     facts = (
-        _price(perpetual, change, week, as_of),
+        _price(perpetual, change, week_change(view, week_ago, perpetual), as_of),
         _funding(perpetual, as_of),
         _interest(perpetual, change, as_of),
         _long_accounts(share, missing_shares(view)),
         _liquidations(view, perpetual),
     )
     return MarketFacts(perpetual, as_of, source, until, view.until, facts, citation)
-
-
-def week_change(now: float, week: Sequence[float | None]) -> float | None:
-    """The change of a price in 7 days, in percent; None if the price of then is not recorded."""
-    return percent_change(now, week[0]) if week else None
 
 
 def missing_shares(view: MarketView) -> str:
@@ -139,10 +140,7 @@ def _fact(field: str, value: str, note: str, read_at: int | None) -> MarketFact:
     return MarketFact(NAMES[field], value, note, read_at, MEANINGS[field])
 
 
-def _price(
-    perpetual: Perpetual, change: DayChange, week: Sequence[float | None], as_of: int
-) -> MarketFact:
-    weekly = week_change(perpetual.last_price, week)
+def _price(perpetual: Perpetual, change: DayChange, weekly: float | None, as_of: int) -> MarketFact:
     changes = [
         f"{percent:+.2f} % in {period}"
         for percent, period in ((change.price_pct, "24 h"), (weekly, "7 days"))

@@ -8,8 +8,8 @@ from typing import ClassVar, NamedTuple
 from markupsafe import Markup, escape
 
 from barograph.kit.text import HUNDRED, NBSP, coverage, price, usd
-from barograph.markets.perpetuals import day_change, liquidated_day
-from barograph.markets.records import Perpetual
+from barograph.markets.perpetuals import day_change, liquidated_day, week_change
+from barograph.markets.records import Frame, Perpetual
 from barograph.markets.regime import EDGES_PCT
 from barograph.markets.symbols import names_of, spelled_names, symbol_of
 from barograph.markets.view import MarketView
@@ -18,7 +18,6 @@ from barograph.site.market_facts import (
     missing_liquidations,
     missing_shares,
     price_heading,
-    week_change,
 )
 from barograph.site.paths import MARKETS_FOLDER
 from barograph.site.table_query import Column, TableQuery
@@ -169,11 +168,16 @@ class MarketTable(NamedTuple):
 
 
 def market_rows(
-    view: MarketView, contracts: Iterable[Perpetual], weeks: Mapping[str, Week] | None
+    view: MarketView,
+    contracts: Iterable[Perpetual],
+    weeks: Mapping[str, Week] | None,
+    week_ago: Frame | None = None,
 ) -> list[MarketRow]:
-    """Collect the fresh data about some perpetuals; `weeks` is None if it can't be read."""
+    """Collect the fresh data about some perpetuals; None for what can't be read."""
     known = weeks or {}
-    return [_row(view, contract, known.get(contract.contract, ())) for contract in contracts]
+    return [
+        _row(view, contract, known.get(contract.contract, ()), week_ago) for contract in contracts
+    ]
 
 
 def market_table(view: MarketView, rows: Sequence[MarketRow], *, has_weeks: bool) -> MarketTable:
@@ -187,7 +191,7 @@ def market_table(view: MarketView, rows: Sequence[MarketRow], *, has_weeks: bool
     return MarketTable(view, tuple(rows), until, notes, has_weeks)
 
 
-def _row(view: MarketView, perpetual: Perpetual, week: Week) -> MarketRow:
+def _row(view: MarketView, perpetual: Perpetual, week: Week, week_ago: Frame | None) -> MarketRow:
     share, change = view.share(perpetual.contract), day_change(view, perpetual)
     liquidated = liquidated_day(view, perpetual.contract)
     numbers = (
@@ -196,7 +200,7 @@ def _row(view: MarketView, perpetual: Perpetual, week: Week) -> MarketRow:
         perpetual.funding_8h_pct,
         perpetual.open_interest_usd,
         change.open_interest_coins_pct,
-        week_change(perpetual.last_price, week),
+        week_change(view, week_ago, perpetual),
         None if liquidated is None else sum(liquidated),
         None if share is None else share.long_account_pct,
     )
@@ -214,7 +218,9 @@ def _notes(view: MarketView, rows: Sequence[MarketRow], *, has_weeks: bool) -> I
         covered = coverage(view.liquidations.watched_pct)
         yield f"We covered liquidations for {covered} of the last 24 hours."
     if not any(row.number("change") is not None for row in rows):
-        yield "24-hour changes are unknown: we have no record from 24 hours ago."
+        yield "24-hour changes are unknown: we have no reading from 24 hours ago."
+    if has_weeks and not any(row.number("week") is not None for row in rows):
+        yield "7-day changes are unknown: we have no reading from 7 days ago."
     if not has_weeks:
         yield "The 7-day column is empty, because recorded prices are temporarily unavailable."
 

@@ -74,9 +74,13 @@ def market_page_routes(router: PageRouter, site: Site, charts: ChartReader) -> N
 
 
 async def _table(site: Site, view: MarketView) -> MarketTable:
-    weeks = await or_none(site.series.week(view.perpetuals.venue))
-    rows = await _in_steps(view.perpetuals.contracts, lambda part: market_rows(view, part, weeks))
-    return market_table(view, rows, has_weeks=weeks is not None)
+    venue = view.perpetuals.venue
+    weeks = await or_none(site.series.week(venue))
+    week_ago = await or_none(site.series.week_ago(view.perpetuals))
+    rows = await _in_steps(
+        view.perpetuals.contracts, lambda part: market_rows(view, part, weeks, week_ago)
+    )
+    return market_table(view, rows, has_weeks=weeks is not None and week_ago is not None)
 
 
 async def _in_steps(items: Sequence[T], work: Callable[[Sequence[T]], list[R]]) -> list[R]:
@@ -134,8 +138,8 @@ async def _market(
         found = found._replace(perpetual=listed)
     market = None
     if view is not None and listed is not None:
-        weeks = await or_none(site.series.week(view.perpetuals.venue)) or {}
-        market = market_facts(view, found, weeks.get(listed.contract, ()))
+        week_ago = await or_none(site.series.week_ago(view.perpetuals))
+        market = market_facts(view, found, week_ago)
     drawn = None if last is None else await or_none(_charts(charts, last.venue, found, days))
     body = site.templates.render(
         "market.html",

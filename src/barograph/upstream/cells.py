@@ -76,7 +76,7 @@ def class_word(cell: Cell) -> str:
 
 def number(cell: Cell) -> float:
     """Read a decimal string as a finite number, never minus zero."""
-    return float(_decimal(cell)) + 0.0
+    return float(_text(cell)) + 0.0
 
 
 def percent(cell: Cell) -> float:
@@ -84,7 +84,7 @@ def percent(cell: Cell) -> float:
 
     Multiplying the float by 100 would turn "0.00057" into 0.056999999999999995.
     """
-    return float(_WIDE.scaleb(_decimal(cell), 2)) + 0.0
+    return float(_WIDE.scaleb(Decimal(_text(cell)), 2)) + 0.0
 
 
 def above_zero(cell: Cell) -> float:
@@ -195,7 +195,7 @@ def _decoder(shape: Hashable) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(shape)
 
 
-def _decimal(cell: Cell) -> Decimal:
+def _text(cell: Cell) -> str:
     if not isinstance(cell, str) or not _DECIMAL.fullmatch(cell):
         raise UnreadableError(f"{cell!r:.40} is not a number")
-    return Decimal(cell)
+    return cell

@@ -19,8 +19,15 @@ import msgspec
 
 from barograph.kit.clock import Clock
 from barograph.kit.operating_system import die_with_parent
-from barograph.kit.timestamps import DAY, HOUR
-from barograph.markets.records import MAJORS, Liquidation, LongAccounts, Perpetual
+from barograph.kit.timestamps import DAY, HOUR, MINUTE
+from barograph.markets.records import (
+    MAJORS,
+    Frame,
+    Liquidation,
+    LongAccounts,
+    PastValues,
+    Perpetual,
+)
 from barograph.markets.samples import STEPS
 from barograph.upstream.bybit.decode import (
     ContractList,
@@ -34,7 +41,8 @@ from barograph.upstream.bybit.rest import open_envelope
 from barograph.upstream.http import HttpReply
 from barograph_demo.servers.rest import answer
 from barograph_demo.servers.stream import liquidation_messages
-from barograph_demo.servers.tickers import newest_ratio, position_tickers
+from barograph_demo.servers.tickers import decimal, newest_ratio, position_tickers
+from barograph_demo.world.contracts import Contract
 from barograph_demo.world.world import World
 
 BATCH = 60
@@ -44,8 +52,27 @@ PROCESSES = 1
 """Observing takes about as long as judging, which happens at the same time. Each further process
 would first have to simulate the whole world."""
 
-Step = tuple[int, int, bool]
-"""The time before, the time to observe, and whether to read every contract's accounts."""
+PACE = 5 * MINUTE
+"""In the recent past, bitcoin is observed this often: what labels change by."""
+
+FRAME_STEP = 10 * MINUTE
+"""In the recent past, all prices are observed this often, so that one is within five minutes of 7
+days ago at every moment."""
+
+RECENT_MS = 8 * DAY
+"""A week of labels, and the day before, which 24-hour changes compare with. All of the past at this
+pace would take a fifth longer."""
+
+Step = tuple[int, int, bool, bool]
+"""The time before, the time to observe, whether to read every contract's accounts, and whether it
+is recent."""
+
+
+class BitcoinObservation(NamedTuple):
+    """What the exchange reports of bitcoin, between two observations of the market."""
+
+    at: int
+    bitcoin: Perpetual
 
 
 class MarketObservation(NamedTuple):
@@ -56,6 +83,11 @@ class MarketObservation(NamedTuple):
     perpetuals: tuple[Perpetual, ...]
     shares: list[LongAccounts]
     liquidations: list[Liquidation]
+    between: list[BitcoinObservation]
+    """In the recent past, since the last one."""
+
+    frames: list[Frame]
+    """The prices of all contracts in the recent past, since the last one."""
 
 
 async def observe(
@@ -86,7 +118,7 @@ async def observe(
         for job, batch in zip(jobs, batches, strict=True):
             done += len(batch)
             yield done, _DECODER.decode(await job)
-        last = [(instants[-1], clock(), True)] if clock() > instants[-1] else []
+        last: list[Step] = [(instants[-1], clock(), True, False)] if clock() > instants[-1] else []
         job = loop.run_in_executor(pool, observe_batch, world.seed, world.epoch, last)
         yield done, _DECODER.decode(await job)
     finally:
@@ -97,7 +129,12 @@ def steps(start: int, instants: Sequence[int]) -> list[Step]:
     """Read every contract's accounts where charts show them, and at the first and last time."""
     edges = {*instants[:1], *instants[-1:]}
     return [
-        (since, at, at in edges or _is_charted(since, at, instants[-1]))
+        (
+            since,
+            at,
+            at in edges or _is_charted(since, at, instants[-1]),
+            at >= instants[-1] - RECENT_MS,
+        )
         for since, at in pairwise([start, *instants])
     ]
 
@@ -117,11 +154,11 @@ def _is_charted(since: int, at: int, end: int) -> bool:
 def observe_batch(seed: int, epoch: int, batch: Sequence[Step]) -> bytes:
     """Observations as MessagePack; pickling so many small records takes four times as long."""
     world = _world(seed, epoch)
-    observed = [_observe(world, since, at, in_full=full) for since, at, full in batch]
-    return msgspec.msgpack.encode(observed)
+    return msgspec.msgpack.encode([_observe(world, step) for step in batch])
 
 
-def _observe(world: World, since: int, at: int, *, in_full: bool) -> MarketObservation:
+def _observe(world: World, step: Step) -> MarketObservation:
+    since, at, in_full, is_recent = step
     kept = _kept(world.seed, world.epoch, at // DAY)
     contracts = [contract for contract in world.perpetuals if contract.symbol in kept]
     counted = (
@@ -140,7 +177,42 @@ def _observe(world: World, since: int, at: int, *, in_full: bool) -> MarketObser
             for liquidation in batch.liquidations
             if liquidation.contract in kept
         ],
+        [BitcoinObservation(time, _bitcoin(world, time)) for time in _between(since, at, PACE)]
+        if is_recent
+        else [],
+        [
+            Frame(time, {each.symbol: PastValues(_price(world, each, time)) for each in contracts})
+            for time in _between(since, at, FRAME_STEP)
+        ]
+        if is_recent
+        else [],
     )
+
+
+def _between(since: int, at: int, step: int) -> range:
+    return range(since // step * step + step, at, step)
+
+
+def _bitcoin(world: World, time: int) -> Perpetual:
+    """As the exchange writes it, without writing and reading it: there are very many."""
+    contract = next(each for each in world.perpetuals if each.coin == "BTC")
+    price = _price(world, contract, time)
+    coins = round(world.open_interest(contract, time), contract.size_decimals)
+    return Perpetual(
+        contract=contract.symbol,
+        base=contract.coin,
+        last_price=price,
+        funding_rate_pct=100 * float(decimal(world.funding_rate(contract, time))),
+        funding_interval_hours=contract.funding_hours,
+        next_funding_time=world.next_funding(contract, time),
+        open_interest_usd=coins * price,
+        open_interest_coins=coins,
+    )
+
+
+def _price(world: World, contract: Contract, time: int) -> float:
+    """The price as the exchange writes it."""
+    return float(f"{world.price(contract, time):.{contract.price_decimals}f}")
 
 
 @cache

@@ -22,6 +22,7 @@ from barograph.kit.lease import Lease
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.macro.evidence import day_of
 from barograph.macro.store import import_figures
+from barograph.markets.frames import stored
 from barograph.markets.records import MAJORS, Perpetuals
 from barograph.markets.settlements import REVISION_DELAY, SettledRate
 from barograph.markets.store import record_settlement_reports
@@ -116,7 +117,8 @@ async def _replay(
     async with aclosing(observe(past.world, past.start, instants, clock)) as batches:
         async for done, newest in batches:
             for seen in newest:
-                await writer.add(past.conclude(seen))
+                for conclusion in (*past.conclude_parts(seen), past.conclude(seen)):
+                    await writer.add(conclusion)
                 if await writer.issue(seen.since, seen.at, now):
                     await past.judge.refresh(writer.database, seen.at)
                 await asyncio.sleep(0)  # lets the running write continue
@@ -151,16 +153,31 @@ class _MarketReplay:
         # The other venues have no past here; the collector back-fills theirs.
         self.judge = Judge(settings.model_copy(update={"venues": BYBIT}))
 
+    def conclude_parts(self, seen: MarketObservation) -> Iterator[Conclusion]:
+        """Judge bitcoin and the liquidations before the whole market; only changes are stored."""
+        market, since = self.judge.of(BYBIT), seen.since
+        for at, bitcoin in seen.between:
+            market.watched(since, at)
+            market.liquidated([each for each in seen.liquidations if since <= each.at < at])
+            since = at
+            conclusion = self.judge.conclude_part(Perpetuals(at, self._source, (bitcoin,)))
+            if conclusion is not None:
+                self.judge.written(conclusion)
+                if conclusion.events:
+                    yield conclusion
+
     def conclude(self, seen: MarketObservation) -> Conclusion:
         market = self.judge.of(BYBIT)
         market.watched(seen.since, seen.at)
-        market.liquidated(seen.liquidations)
+        market.liquidated(seen.liquidations)  # those that are known count once
         for share in seen.shares:
             market.sampled(share)
         reading = Perpetuals(seen.at, self._source, seen.perpetuals)
         conclusion = self.judge.conclude(reading)
         self.judge.written(conclusion)
-        return conclusion
+        prices = [stored(frame) for frame in seen.frames]
+        recorded = conclusion.market._replace(frames=[*prices, *conclusion.market.frames])
+        return conclusion._replace(market=recorded)
 
 
 class _Writer:
