@@ -108,9 +108,9 @@ def _reading_row(point: Point, watched: float | None) -> SeriesRow:
     """A reading at the start of an interval, and the share of it that we watched, if known."""
     at = iso_timestamp(point.at)
     if point.value is not None and not point.is_backfilled:
-        return (at, point.value, "measured", watched)
+        return (at, point.value, "measured", watched, point.is_disputed)
     origin = None if point.value is None else "backfilled"
-    return (at, point.value, origin, None if watched is None else 0.0)
+    return (at, point.value, origin, None if watched is None else 0.0, False)
 
 
 async def _liquidations(
