@@ -100,6 +100,10 @@ class Market:
         }
         return readings, liquidations
 
+    def scale_open_interest(self, venue: str, factor: float) -> None:
+        """Change the open interest of a venue, as a day does."""
+        self._venues[venue].scale_open_interest(factor)
+
     def _answers(self, venue: str) -> bool:
         draw = self._random
         if self._is_stressed and draw.random() < 1 / DAY_OF_MINUTES:
@@ -159,6 +163,10 @@ class Book:
             rate = mean + max(-0.05, min(0.05, 0.01 - mean))
             contracts.append(self._contract(name, number, round(rate, 6), hours))
         return Perpetuals(now, self._venue, tuple(contracts), venue=self._venue)
+
+    def scale_open_interest(self, factor: float) -> None:
+        """Change the open interest of every contract."""
+        self._coins = {name: coins * factor for name, coins in self._coins.items()}
 
     def _contract(self, name: str, number: int, rate: float, hours: int) -> Perpetual:
         multiplier, now = self.multiplier[name], self._market.now

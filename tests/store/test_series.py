@@ -404,7 +404,7 @@ def test_every_statement_finds_its_rows_by_an_index(record: Record) -> None:
     by_span = "(venue=? AND at>? AND at<?)"
     of_contract = "(venue=? AND resolution=? AND contract=? AND "
     covered = "USING COVERING INDEX sqlite_autoindex_liquidations_1 (venue=? AND at>?"
-    prices = series._READINGS.format(column="last_price")
+    prices = series._READINGS.format(column="last_price", disputed="FALSE")
     readings = plan(prices, "bybit", "hour", "BTCUSDT", 0, NOW, HOUR)
     regime = plan(series._REGIME, "bybit", NOW)
     begun = plan(store._FIRST_SPAN, "bybit") + plan(store._FIRST_WATCHED_HOUR, "bybit")
