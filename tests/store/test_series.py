@@ -6,10 +6,12 @@ from functools import partial
 from typing import TypeVar, cast
 
 import pytest
+from msgspec.structs import replace
 
 from barograph.kit.database import Database, DatabaseUnavailable, Work
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
 from barograph.markets import liquidation_store, series
+from barograph.markets.disputes import Dispute
 from barograph.markets.liquidation_store import liquidation_series
 from barograph.markets.liquidations import LiquidationHour, Span
 from barograph.markets.records import ContractName, Liquidation, Origin, Side
@@ -33,7 +35,14 @@ from barograph.markets.series import (
     recorded_contract,
     regimes_at,
 )
-from barograph.markets.store import ReadingRow, Resolution, record_rows
+from barograph.markets.store import (
+    ReadingRow,
+    Resolution,
+    day_before,
+    mark_disputed,
+    recent_record,
+    record_rows,
+)
 from support.backends import on_sqlite
 from support.clock import START, HandClock
 from support.databases import DatabaseDouble
@@ -127,6 +136,33 @@ def test_each_span_has_its_own_grid(record: Record, days: int, step: int, count:
     )
     assert all(point.at % step == 0 for point in found.points)
     assert found.points[-1].at == NOW // step * step
+
+
+@pytest.mark.parametrize(
+    ("measure", "fair"),
+    [("price", None), ("funding", (5.0, None)), ("open-interest", (None, 0.01))],
+)
+def test_readings_since_an_error_began_are_marked_and_no_rule_sees_them(
+    record: Record, measure: Measure, fair: tuple[float | None, ...] | None
+) -> None:
+    first, second, third = (THIS_HOUR - DAY - back * HOUR for back in (2, 1, 0))
+    record.keep([a_reading(at) for at in (first, third)])
+    record.keep([a_reading(second)], origin="backfilled")
+    dispute = Dispute("bybit", measure, second + 30 * MINUTE, "it doubled")
+    for _ in range(2):  # a repeated write marks nothing twice
+        record.write(lambda tx: mark_disputed(tx, dispute))
+        record.write(lambda tx: mark_disputed(tx, replace(dispute, venue="binance", since=0)))
+
+    marked = [(point.at, point.is_disputed) for point in known(record.series(measure))]
+    assert marked == [(first, False), (second, False), (third, True)]
+    rows = record.fetch("SELECT disputed FROM readings ORDER BY at")
+    assert rows == [("",), ("",), (measure,)]
+    trailing = record.read(lambda tx: recent_record(tx, "bybit", {"BTCUSDT": "BTC"}, NOW))
+    hours = [(hour.open_interest_usd, hour.funding_8h_pct) for hour in trailing.hours("BTC")]
+    assert hours == [(5.0, 0.01)] * 2 + ([] if fair is None else [fair])
+    past = record.read(lambda tx: day_before(tx, "bybit", THIS_HOUR)).contracts["BTCUSDT"]
+    assert (past.last_price is None) == (measure == "price")
+    assert (past.funding_8h_pct is None) == (measure == "funding")
 
 
 def test_an_hour_without_a_reading_is_a_gap_and_is_not_filled(record: Record) -> None:

@@ -332,6 +332,24 @@ def test_disputed_open_interest_of_the_venue_in_use_is_unknown() -> None:
     assert judge.in_use == BYBIT
 
 
+def test_disputed_readings_are_recorded_with_their_mark_and_so_are_those_before() -> None:
+    judge = disputed_judge("hyperliquid,bybit", interest=2.0)
+    conclusion = judge.conclude(many(UNTIL, BYBIT, interest=2.0), UNTIL)
+    assert {row.disputed for row in conclusion.market.readings} == {"open-interest"}
+    assert not conclusion.disputes  # marked when the dispute began
+
+    judge, unmarked = Judge(Settings(venues="hyperliquid,bybit")), []
+    for now in range(START, UNTIL, POLL):
+        interest = 2.0 if now >= START + 20 * MINUTE else 1.0
+        for each in (many(now, HYPERLIQUID), many(now, BYBIT, interest=interest)):
+            conclusion = judge.conclude(each, now)
+            unmarked += conclusion.disputes
+            judge.written(conclusion)
+    (dispute,) = unmarked
+    assert (dispute.venue, dispute.measure) == (BYBIT, "open-interest")
+    assert START + 18 * MINUTE < dispute.since <= START + 20 * MINUTE
+
+
 def test_a_disputed_venue_takes_no_other_venue_s_place() -> None:
     judge = disputed_judge("hyperliquid,bybit", interest=2.0)
     for number in range(4):
