@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable
 from functools import partial
-from typing import TypeVar, cast
+from typing import Literal, TypeVar, cast
 
 import pytest
 from msgspec.structs import replace
@@ -143,7 +143,9 @@ def test_each_span_has_its_own_grid(record: Record, days: int, step: int, count:
     [("price", None), ("funding", (5.0, None)), ("open-interest", (None, 0.01))],
 )
 def test_readings_since_an_error_began_are_marked_and_no_rule_sees_them(
-    record: Record, measure: Measure, fair: tuple[float | None, ...] | None
+    record: Record,
+    measure: Literal["price", "funding", "open-interest"],
+    fair: tuple[float | None, ...] | None,
 ) -> None:
     first, second, third = (THIS_HOUR - DAY - back * HOUR for back in (2, 1, 0))
     record.keep([a_reading(at) for at in (first, third)])

@@ -10,6 +10,7 @@ from barograph.board.feeds import Feed
 from barograph.collector.judge import Conclusion, Judge
 from barograph.errors import Forbidden, InvalidReply, Throttled, Unreachable, UpstreamError
 from barograph.kit.timestamps import MINUTE, SECOND
+from barograph.markets.disputes import Dispute
 from barograph.markets.failover import HEALTHY, Failover, Switch, VenueInUse
 from barograph.markets.records import LongAccounts, Perpetuals
 from barograph.markets.venues import BINANCE, BYBIT, HYPERLIQUID, VENUES, coin_of, source_of
@@ -338,7 +339,8 @@ def test_disputed_readings_are_recorded_with_their_mark_and_so_are_those_before(
     assert {row.disputed for row in conclusion.market.readings} == {"open-interest"}
     assert not conclusion.disputes  # marked when the dispute began
 
-    judge, unmarked = Judge(Settings(venues="hyperliquid,bybit")), []
+    judge = Judge(Settings(venues="hyperliquid,bybit"))
+    unmarked: list[Dispute] = []
     for now in range(START, UNTIL, POLL):
         interest = 2.0 if now >= START + 20 * MINUTE else 1.0
         for each in (many(now, HYPERLIQUID), many(now, BYBIT, interest=interest)):
