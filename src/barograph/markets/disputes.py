@@ -103,11 +103,10 @@ STILL_SHARE = 0.95
 SMALLEST_RATE_PCT = 1e-4
 """A rate closer to zero has neither sign nor scale."""
 
-FLIPPED_SHARE = 0.7
-OPPOSITE_SHARE = 0.55
+FLIPPED_SHARE = 0.6
 OTHERS_FLIPPED_SHARE = 0.3
-"""An inverted sign flips nearly all rates of one venue and few of the others, and makes most of
-them opposite. In a normal hour a venue flips a tenth."""
+"""An inverted sign flips nearly all rates of one venue at once, and few of the others. At a
+settlement, when rates begin again, less than half of them flip."""
 
 ByAsset = dict[str, float]
 Values = Mapping[str, ByAsset]
@@ -276,7 +275,9 @@ class _Past:
 
     def __init__(self, values: Values, now: int) -> None:
         self.at = now
-        self.last = values
+        self.last = self.good = values
+        """The values of the last comparison, and of the last one in which it was not suspect."""
+
         self._marks = deque([values], maxlen=3)
         self._marked_at = now
         self.still = {check: _Stillness(now) for check in _CHECKS}
@@ -288,6 +289,7 @@ class _Past:
 
     def follow(self, values: Values, now: int, *, is_suspect: bool) -> None:
         self.at, self.last = now, values
+        self.good = self.good if is_suspect else values
         if not is_suspect and now - self._marked_at >= WARM_UP * MINUTE:
             self._marks.append(values)
             self._marked_at = now
@@ -506,12 +508,12 @@ class DisputeTracker:
         """Find rates whose signs or intervals changed while those of other venues did not."""
         for venue in values.keys() & self._venues.keys():
             others = [
-                (values[name], self._venues[name].before)
+                (values[name], self._venues[name].good)
                 for name in values.keys() & self._venues.keys()
                 if name != venue and (name, "funding") not in self._suspicions
             ]
             if others:
-                both = values[venue], self._venues[venue].before
+                both = values[venue], self._venues[venue].good
                 compared = _titles(name for name in values if name != venue)
                 why = _sign_finding(both, others, self._stress(None), compared)
                 why = why or _interval_finding(both, others, compared)
@@ -578,17 +580,12 @@ def _sign_finding(
     theirs, theirs_before = (_medians(each[when]["rate"] for each in others) for when in (0, 1))
     shared = [name for name in known if name in theirs and name in theirs_before]
     flipped = len({*flips} & {*shared})
-    opposite = sum(now[name] * theirs[name] < 0 for name in shared)
     others_flipped = sum(theirs[name] * theirs_before[name] < 0 for name in shared)
-    if (
-        flipped < max(MIN_ASSETS, stress * FLIPPED_SHARE * len(shared))
-        or opposite < OPPOSITE_SHARE * len(shared)
-        or others_flipped > OTHERS_FLIPPED_SHARE * len(shared)
-    ):
+    if flipped < MIN_ASSETS or others_flipped > OTHERS_FLIPPED_SHARE * len(shared):
         return ""
     return (
-        f"funding rates of {flipped} of {len(shared)} coins changed their sign; {opposite} are now "
-        f"opposite to {compared}, where {others_flipped} changed"
+        f"funding rates of {flipped} of {len(shared)} coins changed their sign, while "
+        f"{others_flipped} did at {compared}"
     )
 
 
