@@ -8,7 +8,7 @@ is wrong; if both moved, nobody knows. A venue whose values stopped changing is 
 nobody is compared with it. A move of all venues is the market's.
 """
 
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from math import exp, inf, log
@@ -319,6 +319,7 @@ class DisputeTracker:
         self._compared_at: int | None = None
         self._venues: dict[str, _Past] = {}
         self._gaps: dict[tuple[_Check, str, str], deque[float]] = {}
+        self._abnormal: Counter[tuple[_Check, str, str]] = Counter()
         self._prices: dict[str, deque[float]] = {name: deque(maxlen=2 * USUAL) for name in MAJORS}
         self._sides = SideScores()
         self._suspicions: dict[tuple[str, Measure], _Suspicion] = {}
@@ -353,18 +354,8 @@ class DisputeTracker:
                 if finding.is_certain and check.asset is None:  # also of rates, which may rest
                     findings[venue, "funding"].append(finding)
         self._compare_signs(values, since, findings)
-        closed = {
-            venue: closed_positions(reading, liquidations.get(venue, ()), since, now)
-            for venue, reading in readings.items()
-        }
-        prices = {venue: each["price"] for venue, each in values.items()}
-        self._sides.see(prices, {venue: each for venue, each in closed.items() if each})
-        for venue in readings:
-            side = self._sides.finding(venue)
-            if side is not None:
-                findings[venue, "liquidation-side"].append(_Finding(side, since))
-        for (venue, measure), found in findings.items():
-            self._judge(venue, measure, max(found, key=lambda each: bool(each.why)), now)
+        self._compare_sides(readings, liquidations, values, (since, now), findings)
+        self._judge_all(findings, now)
         self._follow(values, now)
         self._ready_at = self._ready_at or now + WARM_UP * MINUTE
         self._current = Disputes(now, tuple(self._raised()), self._ready_at)
@@ -410,13 +401,19 @@ class DisputeTracker:
             known = self._gaps.setdefault((check, *pair), deque(maxlen=USUAL))
             if len(known) >= WARM_UP:
                 differences[pair] = _difference(check, known, gap, self._stress(check.asset))
-            if not suspects & {*pair}:
+            if not suspects & {*pair} and self._is_usual((check, *pair), differences.get(pair)):
                 known.append(gap)
         for venue in usable:
             if venue not in frozen:
                 why = self._verdict(venue, check, values, differences, suspects - {venue})
                 if why is not None:
                     yield venue, _Finding(why, since)
+
+    def _is_usual(self, key: tuple[_Check, str, str], difference: _Difference | None) -> bool:
+        """Whether to learn a difference: an abnormal one only if it lasts and nobody is wrong."""
+        is_abnormal = difference is not None and difference.is_abnormal
+        self._abnormal[key] = self._abnormal[key] + 1 if is_abnormal else 0
+        return not 0 < self._abnormal[key] <= USUAL
 
     def _is_live(self, venue: str, check: _Check) -> bool:
         """Whether a venue's values change as usual; only then can they tell about others."""
@@ -469,6 +466,8 @@ class DisputeTracker:
         now, limit = {name: values[name] for name in (venue, *own)}, check.floor / MOVED
         is_wrong = is_suspect or self._moved_alone(venue, check, now, limit, "last")
         if not is_wrong and check.measure != "funding":  # rates drift apart by themselves
+            # Over a longer time also the market moves, but seldom further than in a calm hour.
+            limit = CALM * self._stress(check.asset) if check.measure == "price" else limit
             is_wrong = others_agree or self._moved_alone(venue, check, now, limit, "before")
         if not is_wrong:
             return None
@@ -518,6 +517,33 @@ class DisputeTracker:
                 why = _sign_finding(both, others, self._stress(None), compared)
                 why = why or _interval_finding(both, others, compared)
                 findings[venue, "funding"].append(_Finding(why, since))
+
+    def _compare_sides(
+        self,
+        readings: Mapping[str, Perpetuals],
+        liquidations: Mapping[str, Sequence[Liquidation]],
+        values: Mapping[str, Values],
+        span: tuple[int, int],
+        findings: Mapping[tuple[str, Measure], list[_Finding]],
+    ) -> None:
+        closed = {
+            venue: closed_positions(reading, liquidations.get(venue, ()), *span)
+            for venue, reading in readings.items()
+        }
+        prices = {venue: each["price"] for venue, each in values.items()}
+        self._sides.see(prices, {venue: each for venue, each in closed.items() if each})
+        for venue in readings:
+            side = self._sides.finding(venue)
+            if side is not None:
+                findings[venue, "liquidation-side"].append(_Finding(side, span[0]))
+
+    def _judge_all(self, findings: Mapping[tuple[str, Measure], list[_Finding]], now: int) -> None:
+        for key, known in [*self._suspicions.items()]:
+            if known.times < RAISED_AFTER and not findings.get(key):
+                del self._suspicions[key]  # nothing tells any more
+        for (venue, measure), found in findings.items():
+            if found:
+                self._judge(venue, measure, max(found, key=lambda each: bool(each.why)), now)
 
     def _judge(self, venue: str, measure: Measure, finding: _Finding, now: int) -> None:
         known = self._suspicions.get((venue, measure))
