@@ -24,6 +24,7 @@ SUBJECTS = (
     "event_stream",
     "rate_limits",
     "venues",
+    "disputes",
     "snapshot",
     "signals",
     "ledger",

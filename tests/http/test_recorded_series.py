@@ -100,7 +100,8 @@ def test_a_page_names_its_series_and_every_point_its_origin(recorded: Service) -
     page = recorded.ask(f"/api/v1/series/price?symbol=bitcoin&from={GAP}&limit=2").json()
     assert page.pop("next") is not None
     gap = {"at": iso_timestamp(GAP), "value": None, "origin": None, "watched": 1.0}
-    hour = {"at": iso_timestamp(GAP + HOUR), "value": (GAP + HOUR) / HOUR}
+    gap["disputed"] = False
+    hour = {"at": iso_timestamp(GAP + HOUR), "value": (GAP + HOUR) / HOUR, "disputed": False}
     assert page == {
         "as_of": iso_timestamp(START),
         "venue": "bybit",

@@ -4,13 +4,16 @@ import asyncio
 from collections.abc import Iterable
 from functools import partial
 from itertools import pairwise
-from typing import TypeVar, cast
+from typing import Literal, TypeVar, cast
 
 import pytest
+from msgspec.structs import replace
 
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction, Work
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
 from barograph.markets import liquidation_store, series
+from barograph.markets.disputes import Dispute
+from barograph.markets.frames import frame_of, stored
 from barograph.markets.liquidation_store import (
     contract_liquidations,
     known_liquidations,
@@ -41,10 +44,18 @@ from barograph.markets.series import (
     recorded_contract,
     regimes_at,
 )
-from barograph.markets.store import ReadingRow, Resolution, record_rows
+from barograph.markets.store import (
+    ReadingRow,
+    Resolution,
+    frames_between,
+    mark_disputed,
+    recent_record,
+    record_rows,
+)
 from support.backends import on_sqlite
 from support.clock import START, HandClock
 from support.databases import DatabaseDouble
+from support.markets import BTC
 from support.steps import Steps
 
 T = TypeVar("T")
@@ -135,6 +146,35 @@ def test_each_span_has_its_own_grid(record: Record, days: int, step: int, count:
     )
     assert all(point.at % step == 0 for point in found.points)
     assert found.points[-1].at == NOW // step * step
+
+
+@pytest.mark.parametrize(
+    ("measure", "fair"),
+    [("price", None), ("funding", (5.0, None)), ("open-interest", (None, 0.01))],
+)
+def test_readings_since_an_error_began_are_marked_and_no_rule_sees_them(
+    record: Record,
+    measure: Literal["price", "funding", "open-interest"],
+    fair: tuple[float | None, ...] | None,
+) -> None:
+    first, second, third = (THIS_HOUR - DAY - back * HOUR for back in (2, 1, 0))
+    record.keep([a_reading(at) for at in (first, third)])
+    record.keep([a_reading(second)], origin="backfilled")
+    frames = [stored(frame_of(at, (BTC,))) for at in (second, third)]
+    record.write(lambda tx: record_rows(tx, "bybit", frames=frames))
+    dispute = Dispute("bybit", measure, second + 30 * MINUTE, "it doubled")
+    for _ in range(2):  # a repeated write marks nothing twice
+        record.write(lambda tx: mark_disputed(tx, dispute))
+        record.write(lambda tx: mark_disputed(tx, replace(dispute, venue="binance", since=0)))
+
+    marked = [(point.at, point.is_disputed) for point in known(record.series(measure))]
+    assert marked == [(first, False), (second, False), (third, True)]
+    rows = record.fetch("SELECT disputed FROM readings ORDER BY at")
+    assert rows == [("",), ("",), (measure,)]
+    trailing = record.read(lambda tx: recent_record(tx, "bybit", {"BTCUSDT": "BTC"}, NOW))
+    hours = [(hour.open_interest_usd, hour.funding_8h_pct) for hour in trailing.hours("BTC")]
+    assert hours == [(5.0, 0.01)] * 2 + ([] if fair is None else [fair])
+    assert record.read(lambda tx: frames_between(tx, "bybit", 0, NOW)) == frames[:1]
 
 
 def test_an_hour_without_a_reading_is_a_gap_and_is_not_filled(record: Record) -> None:
@@ -442,7 +482,7 @@ def test_every_statement_finds_its_rows_by_an_index(record: Record) -> None:
     by_span = "(venue=? AND at>? AND at<?)"
     of_contract = "(venue=? AND resolution=? AND contract=? AND "
     covered = "USING COVERING INDEX sqlite_autoindex_liquidations_1 (venue=? AND at>?"
-    prices = series._READINGS.format(column="last_price")
+    prices = series._READINGS.format(column="last_price", disputed="FALSE")
     readings = plan(prices, "bybit", "hour", "BTCUSDT", 0, NOW, HOUR)
     regime = plan(series._REGIME, "bybit", NOW)
     begun = plan(store._FIRST_SPAN, "bybit") + plan(store._FIRST_WATCHED_HOUR, "bybit")

@@ -31,7 +31,7 @@ from barograph.markets.samples import (
 from barograph.site.chart_images import image, image_style
 from barograph.site.charts.axes import Band, ChartEvent, drawable, time_marks, timeline, value_scale
 from barograph.site.charts.columns import column_chart
-from barograph.site.charts.lines import PLOT, line_chart
+from barograph.site.charts.lines import PLOT, described, line_chart
 from barograph.site.charts.small import REGIME_BANDS, gauge
 from barograph.site.charts.svg import CHARACTER, Box, trace
 from barograph.site.series_charts import liquidations_chart, measure_chart
@@ -330,6 +330,15 @@ def test_values_from_the_exchanges_history_are_dashed_up_to_the_first_measured_o
     assert texts(root, "legend") == ["exchange history"]
     assert "none missing, 4 from exchange history." in (root.findtext("desc") or "")
     assert texts(parsed(draw([1.0, 2.0])), "legend") == []
+
+
+def test_a_disputed_value_is_left_out_of_the_line_and_said_in_words() -> None:
+    line = series([1.0, 2.0, 900.0, 3.0])
+    points = [each._replace(is_disputed=each.value == 900) for each in line.points]
+    shown = line._replace(points=tuple(points))
+    assert "highest 3" in described(shown, str)
+    assert "none missing, 1 disputed and left out." in described(shown, str)
+    assert "Disputed: 1 of 4 values" in measure_chart(shown, "BTC", "").origin
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from barograph.board.feeds import Feed
 from barograph.collector.judge import Conclusion, Judge
 from barograph.errors import Forbidden, InvalidReply, Throttled, Unreachable, UpstreamError
 from barograph.kit.timestamps import MINUTE, SECOND
+from barograph.markets.disputes import Dispute
 from barograph.markets.failover import HEALTHY, Failover, Switch, VenueInUse
 from barograph.markets.records import LongAccounts, Perpetuals
 from barograph.markets.venues import BINANCE, BYBIT, HYPERLIQUID, VENUES, coin_of, source_of
@@ -350,6 +351,25 @@ def test_disputed_open_interest_of_the_venue_in_use_is_unknown() -> None:
     contracts = published(conclusion, PERPETUALS).contracts
     assert {contract.open_interest_usd for contract in contracts} == {None}
     assert judge.in_use == BYBIT
+
+
+def test_disputed_readings_are_recorded_with_their_mark_and_so_are_those_before() -> None:
+    judge = disputed_judge("hyperliquid,bybit", interest=2.0)
+    conclusion = judge.conclude(many(UNTIL, BYBIT, interest=2.0), UNTIL)
+    assert {row.disputed for row in conclusion.market.readings} == {"open-interest"}
+    assert not conclusion.disputes  # marked when the dispute began
+
+    judge = Judge(Settings(venues="hyperliquid,bybit"))
+    unmarked: list[Dispute] = []
+    for now in range(START, UNTIL, POLL):
+        interest = 2.0 if now >= START + 20 * MINUTE else 1.0
+        for each in (many(now, HYPERLIQUID), many(now, BYBIT, interest=interest)):
+            conclusion = judge.conclude(each, now)
+            unmarked += conclusion.disputes
+            judge.written(conclusion)
+    (dispute,) = unmarked
+    assert (dispute.venue, dispute.measure) == (BYBIT, "open-interest")
+    assert START + 18 * MINUTE < dispute.since <= START + 20 * MINUTE
 
 
 def test_a_disputed_venue_takes_no_other_venue_s_place() -> None:

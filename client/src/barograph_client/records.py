@@ -585,6 +585,7 @@ class Point(Record):
     value: float | str | None
     origin: str | None = None
     watched: float | None = None
+    disputed: bool | None = None
     long_usd: float | None = None
     short_usd: float | None = None
     interval_hours: float | None = None

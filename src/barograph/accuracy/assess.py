@@ -197,7 +197,7 @@ async def _read(
         points += [
             SeriesPoint(instant("at", str(row[0])), float(row[value] or 0))
             for row in page.rows
-            if row[value] is not None
+            if row[value] is not None and row[-1] is not True  # disputed
         ]
         sources |= {page.source} if page.source else set()
         start = page.following

@@ -22,13 +22,14 @@ from barograph.kit.timestamps import MINUTE, SECOND
 from barograph.macro.evidence import NO_FIGURES, YIELD_DAYS, MacroEvidence
 from barograph.macro.records import US3M, US10Y
 from barograph.macro.store import as_known_at, etf_series
-from barograph.markets.disputes import DISPUTES, Disputes, DisputeTracker, Measure
+from barograph.markets.disputes import DISPUTES, Dispute, Disputes, DisputeTracker, Measure
 from barograph.markets.evidence import FundingSpread, funding_spreads
 from barograph.markets.failover import VENUE_IN_USE, Failover, Switch, VenueInUse
 from barograph.markets.judge import MarketConclusion, MarketJudge, record_market
 from barograph.markets.market_events import switch_event
-from barograph.markets.records import MAJORS, BackfillProgress, Perpetuals, without_open_interest
+from barograph.markets.records import MAJORS, BackfillProgress, Perpetuals
 from barograph.markets.regime import DWELL
+from barograph.markets.store import mark_disputed
 from barograph.markets.venues import source_of
 from barograph.markets.view import BACKFILL, is_fresh
 from barograph.settings import Settings
@@ -46,6 +47,7 @@ UNUSABLE: Final[AbstractSet[Measure]] = frozenset({"price", "funding"})
 
 TOTALED: Final[AbstractSet[Measure]] = UNUSABLE | {"open-interest"}
 
+NEVER = -1
 FUND_DAYS = 60
 """How many days of the funds' figures are read."""
 
@@ -60,6 +62,9 @@ class Conclusion(NamedTuple):
     """The venue in use, if readers don't know it yet."""
 
     other_events: Sequence[NewEvent] = ()
+    disputes: Sequence[Dispute] = ()
+    """The disputes that began, whose readings so far are not marked yet."""
+
     also: "Conclusion | None" = None
     """The conclusion of another venue, which is in use from now on."""
 
@@ -75,6 +80,7 @@ class Conclusion(NamedTuple):
     def row_count(self) -> int:
         """How many rows it writes."""
         rows = self.market.row_count + len(self.briefs) + (self.in_use is not None)
+        rows += len(self.disputes)
         rows += 0 if self.also is None else self.also.row_count
         return rows + (0 if self.signals is None else 1 + len(self.signals.changes))
 
@@ -105,6 +111,7 @@ class Judge:
 
         self._tracker = DisputeTracker()
         self._disputes = Disputes(0)
+        self._unmarked: list[Dispute] = []
         self._known_in_use: VenueInUse | None = None
         """The venue in use as readers know it."""
 
@@ -168,24 +175,26 @@ class Judge:
         if now is None:
             return self._concluded(reading, None, None)
         venue, compared = reading.venue, self._compare(reading, now)
-        disputed = self._disputes.of(venue).keys()
+        disputed = self._disputed(venue)
         if self.in_use == venue and disputed & UNUSABLE:
             why = f"{' and '.join(sorted(disputed & UNUSABLE))} of {venue}"
-            return _with(self.conclude_failure(venue, Disputed(why), now), compared)
+            return self._with(self.conclude_failure(venue, Disputed(why), now), compared)
         if disputed & TOTALED and self.in_use != venue:  # it can't take another venue's place
             switch = self._failover.failed(venue, Disputed.kind, now)
         else:
             switch = self._failover.succeeded(venue, now)
-        return _with(self._concluded(reading, switch, now), compared)
+        return self._with(self._concluded(reading, switch, now), compared)
 
     def _concluded(self, reading: Perpetuals, switch: Switch | None, now: int | None) -> Conclusion:
         self._follow(switch)
         market = self._markets[reading.venue]
         if not market.is_in_use:
-            return Conclusion(market.conclude(reading, now), also=self._switched(now))
-        if "open-interest" in self._disputes.of(reading.venue):
-            reading = without_open_interest(reading)
-        return self._complete(market.conclude(reading, now))
+            found = market.conclude(reading, now, self._disputed(reading.venue))
+            return Conclusion(found, also=self._switched(now))
+        return self._complete(market.conclude(reading, now, self._disputed(reading.venue)))
+
+    def _disputed(self, venue: str) -> AbstractSet[Measure]:
+        return self._disputes.of(venue).keys()
 
     def conclude_part(self, part: Perpetuals) -> Conclusion | None:
         """Judge a replayed reading of a few contracts, between two full ones."""
@@ -218,6 +227,10 @@ class Judge:
         self._briefs.written(conclusion.briefs)
         if conclusion.signals is not None:
             self._signals.written(conclusion.signals)
+        self._unmarked = [each for each in self._unmarked if each not in conclusion.disputes]
+        for dispute in conclusion.disputes:
+            self._filled_at[dispute.venue] = NEVER  # read its record again
+            self._markets[dispute.venue].forget_frames(dispute.since)
         if conclusion.in_use is not None:
             self._known_in_use, self._switches = conclusion.in_use, []
         if conclusion.also is not None:
@@ -240,7 +253,7 @@ class Judge:
         after = self._markets[self.in_use]
         if not self._switches or after.reading is None:
             return None
-        return self._complete(after.conclude(after.reading, now))
+        return self._complete(after.conclude(after.reading, now, self._disputed(after.venue)))
 
     def _compare(self, reading: Perpetuals, now: int) -> list[Publication]:
         """Compare the venues about once a minute; return what to publish."""
@@ -251,6 +264,8 @@ class Judge:
         disputes = self._tracker.compare(self._fresh_readings(now), recent, now)
         if disputes is self._disputes:
             return []
+        known = self._disputes.disputes
+        self._unmarked += [each for each in disputes.disputes if each not in known]
         self._disputes = disputes
         return [Publication.of(DISPUTES, disputes)]
 
@@ -267,7 +282,9 @@ class Judge:
         if len(self._markets) == 1 or market.reading is None:
             return None
         fresh = self._fresh_readings(market.reading.as_of)
-        fair = {venue: each for venue, each in fresh.items() if not self._is_disputed(venue)}
+        fair = {
+            venue: each for venue, each in fresh.items() if "funding" not in self._disputed(venue)
+        }
         record = {
             asset: {
                 venue: market.settled_windows[asset]
@@ -277,9 +294,6 @@ class Judge:
             for asset in MAJORS
         }
         return funding_spreads(fair, record)
-
-    def _is_disputed(self, venue: str) -> bool:
-        return "funding" in self._disputes.of(venue)
 
     def _complete(self, found: MarketConclusion) -> Conclusion:
         assert found.evidence is not None
@@ -304,15 +318,16 @@ class Judge:
         in_use = VenueInUse(found.venue, newest.at, newest.before, newest.reason)
         return Conclusion(found, signals, briefs, in_use, [*map(switch_event, switches)])
 
+    def _with(self, conclusion: Conclusion, publications: Sequence[Publication]) -> Conclusion:
+        market = conclusion.market
+        published = [*market.publications, *publications]
+        return conclusion._replace(
+            market=market._replace(publications=published), disputes=tuple(self._unmarked)
+        )
+
     async def _majors_filled_at(self, tx: Transaction, venue: str) -> int | None:
         progress = await latest_snapshot(tx, backfill_feed(self._settings, venue))
         return None if progress is None else progress.majors_filled_at
-
-
-def _with(conclusion: Conclusion, publications: Sequence[Publication]) -> Conclusion:
-    market = conclusion.market
-    published = [*market.publications, *publications]
-    return conclusion._replace(market=market._replace(publications=published))
 
 
 def backfill_feed(settings: Settings, venue: str) -> Feed[BackfillProgress]:
@@ -348,6 +363,8 @@ async def write_conclusions(
         for venue in dict.fromkeys(conclusion.market.venue for conclusion in conclusions):
             markets = [conclusion.market for conclusion in conclusions]
             await record_market(tx, [market for market in markets if market.venue == venue])
+        for dispute in dict.fromkeys(each for given in conclusions for each in given.disputes):
+            await mark_disputed(tx, dispute)
         in_use = [conclusion.in_use for conclusion in conclusions if conclusion.in_use is not None]
         await publish(tx, [Publication.of(VENUE_IN_USE, each) for each in in_use[-1:]])
         await record_briefs(

@@ -77,6 +77,10 @@ class FrameRecord:
         insort(self._frames, frame, key=_at)
         del self._frames[: bisect_left(self._frames, frame.at - DAY - NEAR, key=_at)]
 
+    def forget_from(self, since: int) -> None:
+        """Forget the frames of a time whose values are disputed."""
+        del self._frames[bisect_left(self._frames, since, key=_at) :]
+
     def day_before(self, at: int) -> Frame:
         """The frame nearest to 24 hours before; an empty one if none is near."""
         frame = nearest(self._frames, at - DAY)

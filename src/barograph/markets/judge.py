@@ -6,9 +6,11 @@ briefs judge by the evidence that a conclusion carries.
 
 from collections import deque
 from collections.abc import Container, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Set as AbstractSet
+from typing import Final, NamedTuple, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from barograph.board.board import latest_snapshot, publish
 from barograph.board.feeds import Feed, Publication
@@ -17,6 +19,7 @@ from barograph.events.records import NewEvent
 from barograph.kit.database import Transaction
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
 from barograph.markets import store
+from barograph.markets.disputes import Measure
 from barograph.markets.evidence import (
     Hour,
     MarketEvidence,
@@ -58,6 +61,7 @@ from barograph.markets.records import (
     Perpetual,
     Perpetuals,
     majors_of,
+    without_open_interest,
 )
 from barograph.markets.regime import DWELL, Regime, RegimeChange, next_regime
 from barograph.markets.settlements import SettledFunding, known_settlements, settled_windows
@@ -82,6 +86,8 @@ from barograph.settings import Settings
 
 R = TypeVar("R", bound=Struct)
 RECENT, MAX_RECENT = 2 * MINUTE, 5_000
+READ: Final[AbstractSet[Measure]] = frozenset({"price", "funding", "open-interest"})
+"""The disputed measures that a stored reading has."""
 
 
 class MarketConclusion(NamedTuple):
@@ -155,6 +161,7 @@ class MarketJudge:
         self._trailing = TrailingRecord()
         self._frames = FrameRecord()
         self._framed: int | None = None
+        self._disputed: AbstractSet[Measure] = frozenset()
 
     async def load(self, tx: Transaction, now: int) -> None:
         """Load the state that an earlier collector left."""
@@ -230,12 +237,20 @@ class MarketJudge:
         """
         check_listings(self._listings, reading, self.reading)
 
-    def conclude(self, reading: Perpetuals, now: int | None = None) -> MarketConclusion:
+    def conclude(
+        self,
+        reading: Perpetuals,
+        now: int | None = None,
+        disputed: AbstractSet[Measure] = frozenset(),
+    ) -> MarketConclusion:
         """Judge a reading and collect everything it adds.
 
         `now` is when the reading arrived. It is None for a replayed reading, which never counts as
-        the end of an outage.
+        the end of an outage. What is disputed is recorded with a mark, but nothing is judged by it.
         """
+        self._disputed, rows = disputed, self._due_rows(reading, ",".join(sorted(disputed & READ)))
+        if self.is_in_use and "open-interest" in disputed:
+            reading = without_open_interest(reading)
         live = _bases(reading)
         self._bases |= live  # a delisted contract keeps its name while its liquidations count
         self._liquidations.leave_out(frozenset(reading.not_crypto))
@@ -249,7 +264,8 @@ class MarketJudge:
             reading.as_of, self._trailing.newest_liquidation_hour
         )
         outage = None if now is None or not self.is_in_use else self._outage(reading.as_of)
-        evidence = self._evidence(reading, (previous, self.regime), closed[-1:], outage)
+        told = () if "liquidation-side" in disputed else closed[-1:]  # a brief tells the sides
+        evidence = self._evidence(reading, (previous, self.regime), told, outage)
         self._settled = []
         self._evidence_before = evidence
         if reading is not self.reading:  # not the last one once more, at a change of venue
@@ -262,7 +278,7 @@ class MarketJudge:
                 *self._publications(reading, self.regime, evidence.liquidations),
                 *self._changed_publications(self._listings, evidence.day_ago),
             ],
-            readings=self._due_rows(reading),
+            readings=rows,
             liquidations=self._liquidations.unsaved,
             watched=self._liquidations.unsaved_spans,
             regime_changes=list(self._changes),
@@ -305,7 +321,7 @@ class MarketJudge:
         """Collect what a failed reading adds: the failure, and the liquidations meanwhile."""
         since = self.health.failing_since
         self.health = ExchangeHealth(at, error.kind, at if since is None else since)
-        totals = self._liquidations.totals(at, self._bases)
+        totals = self._totals(at)
         publications = [
             Publication.of(self._feed(LIQUIDATIONS), totals),
             Publication.of(self._feed(EXCHANGE_HEALTH), self.health),
@@ -342,6 +358,7 @@ class MarketJudge:
     def _judge_regime(self, reading: Perpetuals) -> Regime:
         bitcoin = majors_of(reading).get("BTC")
         rate = None if bitcoin is None else bitcoin.funding_8h_pct
+        rate = None if "funding" in self._disputed else rate
         return next_regime(self.regime, rate, reading.as_of, self._dwell)
 
     def _regime_events(self, previous: Regime | None, change: RegimeChange) -> list[NewEvent]:
@@ -374,7 +391,7 @@ class MarketJudge:
             },
             regime=regime,
             previous_regime=previous,
-            liquidations=self._liquidations.totals(at, self._bases),
+            liquidations=self._totals(at),
             last_hour=self._liquidations.last_hour(at),
             min_watched_pct=self._settings.liquidations_min_coverage_pct,
             trailing=self._trailing,
@@ -388,6 +405,13 @@ class MarketJudge:
             lacks_liquidations=not publishes_liquidations(self.venue, primary),
             lacks_long_accounts=not has_shares,
         )
+
+    def _totals(self, at: int) -> LiquidationTotals:
+        """The liquidations of 24 hours; while their sides are disputed, without sides."""
+        totals = self._liquidations.totals(at, self._bases)
+        if "liquidation-side" not in self._disputed:
+            return totals
+        return replace(totals, long_pct=None, by_contract=None)
 
     def _fresh_share(self, contract: str, now: int) -> float | None:
         share = self._shares.get(contract)
@@ -436,14 +460,15 @@ class MarketJudge:
 
     def _add_to_trailing(self, row: ReadingRow) -> None:
         base = self._bases.get(row.contract)
-        if row.resolution == "hour" and base in MAJORS:
+        if row.resolution == "hour" and base in MAJORS and "price" not in row.disputed:
+            is_fair = "open-interest" not in row.disputed
             hour = Hour(
                 row.at,
                 row.last_price,
-                row.open_interest_usd,
+                row.open_interest_usd if is_fair else None,
                 row.long_account_pct,
-                row.open_interest_coins,
-                funding_8h_pct=row.funding_8h_pct,
+                row.open_interest_coins if is_fair else None,
+                funding_8h_pct=None if "funding" in row.disputed else row.funding_8h_pct,
             )
             self._trailing.add_hour(base, hour)
 
@@ -462,7 +487,7 @@ class MarketJudge:
         """Everything that the venue publishes, in its newest state."""
         if self.reading is None or self.regime is None or self._listings is None:
             return [Publication.of(self._feed(EXCHANGE_HEALTH), self.health)]
-        totals = self._liquidations.totals(now, self._bases)
+        totals = self._totals(now)
         return [
             *self._publications(self.reading, self.regime, totals),
             Publication.of(self._feed(LISTINGS), self._listings),
@@ -478,26 +503,34 @@ class MarketJudge:
     def _drop_shares(self, live: Container[str]) -> None:
         self._shares = {name: share for name, share in self._shares.items() if name in live}
 
-    def _due_rows(self, reading: Perpetuals) -> list[ReadingRow]:
+    def _due_rows(self, reading: Perpetuals, disputed: str) -> list[ReadingRow]:
         minute = reading.as_of // MINUTE * MINUTE
         hour = reading.as_of // HOUR * HOUR
         due: list[ReadingRow] = []
         # Not "later than": a clock that was set back must not stop the record.
         if self._recorded.get("minute") != minute:
             majors = majors_of(reading).values()
-            due += [self._row("minute", minute, major, reading.as_of) for major in majors]
+            due += [self._row("minute", minute, major, reading.as_of, disputed) for major in majors]
         if self._recorded.get("hour") != hour:
             due += [
-                self._row("hour", hour, perpetual, reading.as_of) for perpetual in reading.contracts
+                self._row("hour", hour, perpetual, reading.as_of, disputed)
+                for perpetual in reading.contracts
             ]
         return due
 
     def _due_frames(self, reading: Perpetuals) -> list[StoredFrame]:
-        if self._framed == reading.as_of // FRAME_STEP:
+        """Nothing later is compared with a reading that is disputed."""
+        if self._framed == reading.as_of // FRAME_STEP or self._disputed & READ:
             return []
         return [stored(frame_of(reading.as_of, reading.contracts))]
 
-    def _row(self, resolution: Resolution, at: int, each: Perpetual, read_at: int) -> ReadingRow:
+    def forget_frames(self, since: int) -> None:
+        """Forget the frames since a disputed error may have begun."""
+        self._frames.forget_from(since)
+
+    def _row(
+        self, resolution: Resolution, at: int, each: Perpetual, read_at: int, disputed: str
+    ) -> ReadingRow:
         return ReadingRow(
             resolution,
             each.contract,
@@ -508,6 +541,7 @@ class MarketJudge:
             each.open_interest_usd,
             self._fresh_share(each.contract, read_at),
             each.open_interest_coins,
+            disputed,
         )
 
 

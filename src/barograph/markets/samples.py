@@ -56,6 +56,9 @@ class Point(NamedTuple):
     is_backfilled: bool = False
     """Whether it comes from the exchange's own history; otherwise we measured it."""
 
+    is_disputed: bool = False
+    """Whether comparison with the other venues found it wrong."""
+
 
 class Series(NamedTuple):
     """One measure of one contract, on a complete grid."""

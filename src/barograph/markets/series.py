@@ -31,7 +31,7 @@ from barograph.markets.samples import (
     Series,
     on_grid,
 )
-from barograph.markets.store import Resolution, frames_between
+from barograph.markets.store import DISPUTED, Resolution, frames_between
 from barograph.markets.symbols import (
     UNKNOWN_SYMBOL,
     ContractIndex,
@@ -176,7 +176,8 @@ async def week_of_measures(
     week = {}
     for measure in MEASURES:
         points = await recorded_points(tx, "hour", name, measure, grid)
-        week[measure] = tuple(points[at].value if at in points else None for at in grid)
+        fair = {at: point.value for at, point in points.items() if not point.is_disputed}
+        week[measure] = tuple(fair.get(at) for at in grid)
     return week
 
 
@@ -236,12 +237,16 @@ async def recorded_points(
 ) -> dict[int, Point]:
     """The recorded points at the instants of a grid, whose start is a multiple of its step."""
     key = (name.venue, resolution, name.contract)
-    sql = _READINGS.format(column=_COLUMN[measure])
+    column = _COLUMN[measure]
+    sql = _READINGS.format(column=column, disputed=DISPUTED.get(column, "FALSE"))
     points = {}
-    for at, value, hours, origin in await tx.fetch(sql, *key, grid.start, grid.stop, grid.step):
+    for at, value, hours, origin, disputed in await tx.fetch(
+        sql, *key, grid.start, grid.stop, grid.step
+    ):
         is_rate = measure == "funding" and value is not None
         shown = eight_hour_rate(value, hours) if is_rate else value
-        points[at] = Point(at, shown, shown is not None and origin == "backfilled")
+        is_backfilled = shown is not None and origin == "backfilled"
+        points[at] = Point(at, shown, is_backfilled, shown is not None and bool(disputed))
     return points
 
 
@@ -275,7 +280,7 @@ class _Rate(NamedTuple):
 
 
 _READINGS = """
-SELECT at, {column}, funding_interval_hours, origin FROM readings
+SELECT at, {column}, funding_interval_hours, origin, {disputed} FROM readings
 WHERE venue = $1 AND resolution = $2 AND contract = $3 AND at >= $4 AND at < $5 AND at % $6 = 0
 ORDER BY at
 """
@@ -292,6 +297,7 @@ WITH RECURSIVE grid(at) AS (
 SELECT contract, readings.at, last_price
 FROM grid CROSS JOIN readings
 WHERE resolution = 'hour' AND readings.at = grid.at AND venue = $1
+    AND disputed NOT LIKE '%price%'
 """
 """SQLite keeps the order of a cross join; otherwise it would read every hour of the venue."""
 
@@ -303,6 +309,7 @@ _RATE = Statement(
     """
 SELECT {columns} FROM readings
 WHERE venue = $1 AND resolution = 'hour' AND contract = $2 AND at = $3
+    AND disputed NOT LIKE '%funding%'
 """,
 )
 _REGIME = """

@@ -10,6 +10,7 @@ from barograph.board.board import latest_snapshot
 from barograph.board.feeds import Feed
 from barograph.kit.database import Queryable, Statement, Transaction
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
+from barograph.markets.disputes import Dispute
 from barograph.markets.evidence import (
     TRAILING,
     Hour,
@@ -70,6 +71,8 @@ class ReadingRow(NamedTuple):
     open_interest_usd: float | None
     long_account_pct: float | None
     open_interest_coins: float | None = None
+    disputed: str = ""
+    """The measures that were disputed, with commas between them."""
 
     @property
     def funding_8h_pct(self) -> float | None:
@@ -118,6 +121,18 @@ async def record_rows(
     ):
         await tx.execute_many(sql, [(venue, origin, *row) for row in rows])
     await tx.execute_many(_FRAME, [(venue, *frame) for frame in frames])
+
+
+async def mark_disputed(tx: Transaction, dispute: Dispute) -> None:
+    """Mark the readings since an error may have begun, and drop its frames.
+
+    Later readings are stored with the mark, and without frames.
+    """
+    # Also that of the same minute: it may have been read after the last good comparison.
+    since = dispute.since // MINUTE * MINUTE
+    for resolution in ("minute", "hour"):
+        await tx.execute(_MARK_DISPUTED, dispute.venue, resolution, since, dispute.measure)
+    await tx.execute(_DROP_FRAMES, dispute.venue, dispute.since)
 
 
 async def recent_record(
@@ -261,16 +276,37 @@ def _following(rate: SettledRate, known: SettlementReport, read_at: int) -> Sett
 
 _READING = """
 INSERT INTO readings (venue, origin, resolution, contract, at, last_price, funding_rate_pct,
-    funding_interval_hours, open_interest_usd, long_account_pct, open_interest_coins)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+    funding_interval_hours, open_interest_usd, long_account_pct, open_interest_coins, disputed)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 ON CONFLICT (venue, resolution, contract, at) DO UPDATE
 SET origin = excluded.origin, last_price = excluded.last_price,
     funding_rate_pct = excluded.funding_rate_pct,
     funding_interval_hours = excluded.funding_interval_hours,
     open_interest_usd = excluded.open_interest_usd, long_account_pct = excluded.long_account_pct,
-    open_interest_coins = excluded.open_interest_coins
+    open_interest_coins = excluded.open_interest_coins, disputed = excluded.disputed
 WHERE readings.origin = 'backfilled'
 """
+_MARK_DISPUTED = """
+UPDATE readings SET disputed = CASE WHEN disputed = '' THEN '' ELSE disputed || ',' END || $4
+WHERE resolution = $2 AND at >= $3 AND venue = $1 AND origin = 'measured'
+    AND disputed NOT LIKE '%' || $4 || '%'
+"""
+
+
+def undisputed(column: str) -> str:
+    """SQL for a column of `readings` that is NULL where what it says was disputed."""
+    return f"CASE WHEN {DISPUTED[column]} THEN NULL ELSE {column} END"
+
+
+DISPUTED = {
+    "last_price": "disputed LIKE '%price%'",
+    "funding_rate_pct": "disputed LIKE '%funding%'",
+    "open_interest_coins": "disputed LIKE '%open-interest%'",
+    # A value in USD is no better than its price.
+    "open_interest_usd": "(disputed LIKE '%open-interest%' OR disputed LIKE '%price%')",
+}
+"""By the column of `readings`, SQL for whether what it says was disputed."""
+
 _LIQUIDATION = """
 INSERT INTO liquidations (venue, origin, at, contract, side, size, price)
 VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING
@@ -293,19 +329,25 @@ _RECENT_HOURS = Statement(
     Hour,
     """
 SELECT {columns} FROM readings
-WHERE venue = $1 AND resolution = 'hour' AND contract = $2 AND at >= $3 AND at <= $4 ORDER BY at
+WHERE venue = $1 AND resolution = 'hour' AND contract = $2 AND at >= $3 AND at <= $4
+    AND disputed NOT LIKE '%price%'
+ORDER BY at
 """,
-    recorded_coins="open_interest_coins",
+    open_interest_usd=undisputed("open_interest_usd"),
+    recorded_coins=undisputed("open_interest_coins"),
     is_backfilled="origin = 'backfilled'",
     # As `eight_hour_rate`.
-    funding_8h_pct="funding_rate_pct * 8 / funding_interval_hours",
+    funding_8h_pct=f"{undisputed('funding_rate_pct')} * 8 / funding_interval_hours",
     volatility_pct="NULL",
 )
 _EARLIER_PRICES = """
 SELECT at, last_price FROM readings
-WHERE venue = $1 AND resolution = 'hour' AND contract = $2 AND at < $3 ORDER BY at
+WHERE venue = $1 AND resolution = 'hour' AND contract = $2 AND at < $3
+    AND disputed NOT LIKE '%price%'
+ORDER BY at
 """
 _FRAME = "INSERT INTO frames (venue, at, body) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING"
+_DROP_FRAMES = "DELETE FROM frames WHERE venue = $1 AND at >= $2"
 _FRAMES = Statement(
     StoredFrame,
     "SELECT {columns} FROM frames WHERE venue = $1 AND at >= $2 AND at <= $3 ORDER BY at",

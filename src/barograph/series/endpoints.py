@@ -54,6 +54,10 @@ _VALUE = (
     "The reading at the start of the interval; for liquidations the sum of the interval. Null is a "
     "gap. Changes have the new label."
 )
+_DISPUTED = (
+    "Readings: true if comparison with the other venues found the value wrong. Signals, stances, "
+    "briefs, percentiles and totals leave such values out."
+)
 
 
 class MeasurePoint(WireModel):
@@ -65,6 +69,7 @@ class MeasurePoint(WireModel):
     value: Annotated[float | str | None, Field(description=_VALUE)]
     origin: Annotated[Origin | None, Field(description=_ORIGIN)]
     watched: Annotated[float | None, Field(ge=0, le=1, description=_WATCHED)]
+    disputed: Annotated[bool, Field(description=_DISPUTED)] = False
     interval_hours: Annotated[
         float | None, Field(description="settled-funding: hours since the settlement before.")
     ] = None

@@ -39,7 +39,10 @@ class MeasureRules(NamedTuple):
 
 
 MARKET_SERIES: Mapping[str, MeasureRules] = {
-    **{name: MeasureRules(labels.unit, 7, _GRID) for name, labels in MEASURES.items()},
+    **{
+        name: MeasureRules(labels.unit, 7, _GRID, ("disputed",))
+        for name, labels in MEASURES.items()
+    },
     "settled-funding": MeasureRules(
         "% per interval", 30, ("venue", "symbol", *_EVERY), ("interval_hours", "rate_8h")
     ),

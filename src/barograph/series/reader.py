@@ -105,7 +105,8 @@ def _reading_row(point: Point, watched_pct: float | None) -> SeriesRow:
     """A reading at the start of an interval, and the share of it that we watched, if known."""
     known = "backfilled" if point.is_backfilled else "measured"
     origin = None if point.value is None else known
-    return (iso_timestamp(point.at), point.value, origin, _share(watched_pct))
+    at, watched = iso_timestamp(point.at), _share(watched_pct)
+    return (at, point.value, origin, watched, point.is_disputed)
 
 
 def _share(percent: float | None) -> float | None:

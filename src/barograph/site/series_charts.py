@@ -25,7 +25,7 @@ from barograph.markets.samples import (
 from barograph.markets.venues import VENUES, PriceKind
 from barograph.site.charts.axes import REGIME_OF, ChartEvent, Timeline, timeline
 from barograph.site.charts.columns import column_chart
-from barograph.site.charts.lines import every, line_chart
+from barograph.site.charts.lines import drawn, every, line_chart
 from barograph.site.charts.small import REGIME_BANDS
 from barograph.site.charts.svg import NOTHING
 from barograph.site.paths import CHART_FOLDER, HOME_PATH, MARKETS_FOLDER
@@ -171,7 +171,7 @@ def measure_chart(
         image="" if at is not None else f"{CHART_FOLDER}{symbol}/{measure}.svg?days={days}",
         page=f"{MARKETS_FOLDER}{symbol}?days={days}#{measure}",
         days=days,
-        origin=_origin_note(series),
+        origin=f"{_origin_note(series)} {_dispute_note(series)}".strip(),
         events=time.events,
         badge=f"{BADGE_FOLDER}funding/{symbol}.svg" if measure == "funding" else "",
     )
@@ -201,7 +201,7 @@ def _note(series: Series) -> str:
 
 def _latest(series: Series) -> tuple[str, int | None]:
     """The newest recorded value, written as on the page, and its time."""
-    known = [(point.at, point.value) for point in series.points if point.value is not None]
+    known = [(point.at, point.value) for point in drawn(series.points) if point.value is not None]
     if not known:
         return NOTHING.capitalize(), None
     at, value = known[-1]
@@ -241,6 +241,17 @@ def _data(root: str, measure: str, step: int, query: dict[str, str]) -> tuple[st
 def price_unit(venue: str) -> str:
     """The currency and kind of a venue's prices, such as `USDT, last trade`."""
     return f"{VENUES[venue].quote}, {_PRICES[VENUES[venue].price_kind]}"
+
+
+def _dispute_note(series: Series) -> str:
+    """How many values are disputed; empty if none is."""
+    count = sum(point.is_disputed for point in series.points)
+    if not count:
+        return ""
+    return (
+        f"Disputed: {count} of {len(series.points)} values contradict the other venues, so the "
+        "line leaves them out. The data has them, marked."
+    )
 
 
 def _origin_note(series: Series) -> str:

@@ -105,7 +105,7 @@ def line_chart(
     Bands that are not `tinted` are drawn as their edges only. Without a time
     axis it goes from the first sample to the last.
     """
-    points = [point._replace(value=drawable(point.value)) for point in series.points]
+    points = drawn(series.points)
     values = [point.value for point in points if point.value is not None]
     if not values:
         return empty_chart(prefix, name, f"{series.contract}, {unit}: {NOTHING}.")
@@ -133,6 +133,14 @@ def line_chart(
     )
 
 
+def drawn(points: Iterable[Point]) -> list[Point]:
+    """The points of a line: a disputed value leaves a gap, as an error may be any size."""
+    return [
+        point._replace(value=None if point.is_disputed else drawable(point.value))
+        for point in points
+    ]
+
+
 def empty_chart(prefix: str, name: str, description: str, words: str = NOTHING) -> Markup:
     """A chart without data, with `words` in its place."""
     return drawing(
@@ -145,12 +153,14 @@ def empty_chart(prefix: str, name: str, description: str, words: str = NOTHING) 
 
 def described(series: Series, show: Show) -> str:
     """Describe the line in words, for screen readers."""
-    known = [point for point in series.points if drawable(point.value) is not None]
+    known = [point for point in drawn(series.points) if point.value is not None]
     values = [point.value for point in known if point.value is not None]
     first, last = series.points[0].at, series.points[-1].at
-    missing = len(series.points) - len(known)
+    disputed = sum(point.is_disputed for point in series.points)
+    missing = len(series.points) - len(known) - disputed
     backfilled = sum(point.is_backfilled for point in known)
     origin = f", {backfilled} from {LEGEND}" if backfilled else ""
+    origin += f", {disputed} disputed and left out" if disputed else ""
     return (
         f"From {date_and_time(first)} to {date_and_time(last)}, one sample every "
         f"{every(series.interval)}. Lowest {show(min(values))}, highest {show(max(values))}, "
@@ -234,7 +244,7 @@ def _digits(measure: Measure, shown: str, *, signed: bool) -> Digits | None:
 
 
 def _places(axes: Axes, points: Iterable[Point]) -> Iterator[Place | None]:
-    for at, value, _ in points:
+    for at, value, *_ in points:
         yield None if value is None else (axes.x(at), axes.y(value))
 
 
@@ -261,7 +271,7 @@ def _draw_backfilled(axes: Axes, points: Sequence[Point]) -> Iterator[str]:
 
 
 def _last_dot(axes: Axes, points: Sequence[Point]) -> str:
-    at, value, _ = next(point for point in reversed(points) if point.value is not None)
+    at, value, *_ = next(point for point in reversed(points) if point.value is not None)
     assert value is not None
     return f'<circle class="last" cx="{number(axes.x(at))}" cy="{number(axes.y(value))}" r="2.5"/>'
 
@@ -298,7 +308,7 @@ def _gaps(points: Sequence[Point]) -> Iterator[tuple[int, int]]:
     """The last point before each gap, and the first after it."""
     before = points[0].at
     in_gap = False
-    for at, value, _ in points:
+    for at, value, *_ in points:
         if value is None:
             in_gap = True
             continue

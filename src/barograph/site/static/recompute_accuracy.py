@@ -612,7 +612,8 @@ def read_series(read: Fetch, metric: str, address: str) -> list[Point]:
     """The published series of a metric."""
     member = "rate_8h" if metric == "funding" else "value"
     points = pages(read, f"{address}&limit=5000", "points")
-    return [(milliseconds(each["at"]), each[member]) for each in points if each[member] is not None]
+    known = [each for each in points if each[member] is not None and not each.get("disputed")]
+    return [(milliseconds(each["at"]), each[member]) for each in known]
 
 
 def check_older_prices(read: Fetch, address: str, start: int, kept: int) -> None:

@@ -342,7 +342,7 @@ function readoutOf(chart) {
   return chart.closest("figure").querySelector(".readout");
 }
 
-function valueText({ at, origin, watched, ...values }, dataset) {
+function valueText({ at, origin, watched, disputed, ...values }, dataset) {
   const text = Object.entries(values)
     .filter(([, value]) => typeof value === "number" || value === null)
     .map(([name, value]) => [name.split("_"), value])
@@ -351,6 +351,7 @@ function valueText({ at, origin, watched, ...values }, dataset) {
       return name === "value" ? number : `${name} ${number}`;
     })
     .join(", ");
+  if (disputed) return `${text}, disputed`;
   return origin === "backfilled" ? `${text}, exchange history` : text;
 }
 

@@ -1,6 +1,6 @@
 """Recomputes the numbers that a running demo publishes, from its simulated exchanges' own answers.
 
-    python tests/e2e/recompute.py http://127.0.0.1:8080 --data DIR
+    python -m benchmarks.recompute http://127.0.0.1:8080 --data DIR
 
 The simulated exchanges are pure functions of seed and time, so their answers at the time of any
 reading can be had again. Nothing of the service is imported: every rule is written down once more.
