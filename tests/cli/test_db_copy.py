@@ -233,9 +233,11 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Operator:
         await database.close()
 
     asyncio.run(work())
-    rows = [("okx", "minute", f"C{n}", n, n / 7, *[n / 3] * 5, "measured") for n in range(READINGS)]
+    rows = [
+        ("okx", "minute", f"C{n}", n, n / 7, *[n / 3] * 5, "measured", "") for n in range(READINGS)
+    ]
     with apsw.Connection(str(operator.database)) as connection:
-        connection.executemany(f"INSERT INTO readings VALUES ({', '.join('?' * 11)})", rows)
+        connection.executemany(f"INSERT INTO readings VALUES ({', '.join('?' * 12)})", rows)
     connection.close()
     return operator
 

@@ -297,7 +297,7 @@ def test_proving_a_stance_does_not_upgrade_the_database(operator: Operator, hold
     def run(sql: str) -> list[Row]:
         return run_once(operator.database, lambda it: it.write(lambda tx: tx.fetch(sql)))
 
-    run("DELETE FROM schema_migrations WHERE number = 24 RETURNING number")
+    run("DELETE FROM schema_migrations WHERE number > 23 RETURNING number")
     assert proved(operator, *holder.arguments[:2]) == (2, 3, None)
     assert run("SELECT max(number) FROM schema_migrations") == [(23,)]
 

@@ -19,7 +19,7 @@ SHA = "ab" * 32
 ROWS: dict[str, list[Row]] = {
     "leases": [("collector", "host:1", 1_700_000_123, 1_700_000_200_000)],
     "readings": [
-        ("bybit", "minute", "BTCUSDT", at, 7, None, 8, 1e15 / 3, 50.1, 5e-324, "measured")
+        ("bybit", "minute", "BTCUSDT", at, 7, None, 8, 1e15 / 3, 50.1, 5e-324, "measured", "price")
         for at in range(3)
     ],
     "liquidations": [("bybit", 1, "BTCUSDT", "long", 0.1, 70_000.5, "measured")],

@@ -95,7 +95,7 @@ def test_a_turn_is_a_change_of_sign_beyond_five_basis_points_on_a_recent_day(
 
 
 def test_a_slope_that_never_had_a_sign_does_not_turn() -> None:
-    assert slopes_turn(*[0.0] * 29, -9.0) == []
+    assert slopes_turn(*[0.0] * 60, -9.0) == []
 
 
 def test_a_turn_is_cited_with_both_yields_source_day_and_when_it_was_read() -> None:

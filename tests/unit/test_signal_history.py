@@ -13,6 +13,7 @@ from barograph.markets.regime import LABELS
 from barograph.signals.methods import (
     BREADTH,
     BY_KEY,
+    EQUAL,
     POSITIONING,
     PRESSURE,
     SPREAD,
@@ -113,9 +114,9 @@ def test_every_label_that_a_method_can_give_has_its_lane() -> None:
         "btc-long-accounts": POSITIONING,
         "btc-open-interest-trend": TREND,
         "btc-realised-volatility": VOLATILITY,
-        "cross-venue-funding": SPREAD,
     }.items():
         assert list(SCALES[key]) == [*reversed(bands.labels)]
+    assert list(SCALES["cross-venue-funding"]) == [*reversed(SPREAD.labels), EQUAL]
 
 
 def coordinates(lane: Lane) -> list[float]:
