@@ -210,6 +210,9 @@ def test_older_backup_is_upgraded_and_newer_one_refused(backup: Path, tmp_path: 
         *(f"DROP TABLE {table}" for table in (*newer, *hooks, *logs, "brief_versions")),
         *(f"ALTER TABLE briefs DROP COLUMN {name}" for name in ("version", "first_published_at")),
         "DROP INDEX liquidations_by_contract",
+        "DROP TABLE frames",
+        "CREATE TABLE settlements (at INTEGER)",
+        "ALTER TABLE readings DROP COLUMN disputed",
         "DELETE FROM schema_migrations WHERE number >= 17",
     )
     change(backup, "barograph.sqlite3", *older)

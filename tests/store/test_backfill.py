@@ -139,7 +139,7 @@ def test_a_backfilled_hour_says_only_what_was_known_at_that_hour(record: Record)
     coins, price = 10 + hour_number(at), 100 + hour_number(at)
     settled = at // SETTLED_EVERY * SETTLED_EVERY
     figures = (price, rate_at(settled), 8.0, coins * price, 50 + hour_number(at), coins)
-    assert row == ("bybit", "hour", "ETHUSDT", at, *figures, "backfilled")
+    assert row == ("bybit", "hour", "ETHUSDT", at, *figures, "backfilled", "")
     for contract in ("BTCUSDT", "SOLUSDT", "1000PEPEUSDT"):
         reports = record.reports(contract)
         assert 90 <= len(reports) <= 94
@@ -363,7 +363,7 @@ def test_signals_are_known_in_the_minute_after_the_majors_are_filled(
         judge.written(conclusion)
         return {each.key: each.label for each in conclusion.signals.signals.signals}
 
-    young = {"btc-long-accounts", "btc-open-interest-trend", "btc-realised-volatility"}
+    young = {"btc-long-accounts", "btc-realised-volatility"}
     before = labels(START)
     with caplog.at_level(logging.INFO):
         record.fill(ScriptedHistory())

@@ -82,8 +82,8 @@ def test_a_reading_is_stored_whole_with_null_for_what_is_not_known(record: Recor
     record.readings(known, ReadingRow("hour", "X", START, 180.1, None, None, None, None))
 
     assert record.fetch("SELECT * FROM readings ORDER BY contract") == [
-        ("bybit", "hour", "SOLUSDT", START, 180.1, -0.0125, 4, 0.0, 0.0, 2.5, "measured"),
-        ("bybit", "hour", "X", START, 180.1, None, None, None, None, None, "measured"),
+        ("bybit", "hour", "SOLUSDT", START, 180.1, -0.0125, 4, 0.0, 0.0, 2.5, "measured", ""),
+        ("bybit", "hour", "X", START, 180.1, None, None, None, None, None, "measured", ""),
     ]
 
 
