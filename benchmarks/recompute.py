@@ -17,6 +17,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,6 +36,7 @@ NEAR = 5 * MINUTE
 LAG = 3 * SECOND
 """A venue without times in its reply answers at most this long after the time of the reading."""
 
+WINDOWS = {"8h": DAY // 3, "24h": DAY, "7d": 7 * DAY, "30d": 30 * DAY}
 MAJORS = ("BTC", "ETH", "SOL")
 Row = dict[str, Any]
 
@@ -77,6 +79,7 @@ class Exchanges:
     def __init__(self, data: Path) -> None:
         anchor = json.loads((data / "world.json").read_text())
         self.world = World(anchor["seed"], anchor["epoch"])
+        self._kept: dict[int, dict[str, float]] = {}  # listings change at midnight
         self._info = Info(self.world, HyperliquidFaults())
         self._binance = FaultyMarket(VenueMarket(self.world, BINANCE), BinanceFaults())
 
@@ -97,15 +100,22 @@ class Exchanges:
         """All crypto perpetuals of a venue, by contract."""
         return {quote.contract: quote for quote in getattr(self, f"_{venue}_quotes")(at)}
 
+    def kept(self, at: int) -> dict[str, float]:
+        """The crypto perpetuals of Bybit against USDT, with their funding intervals in hours."""
+        day = at // DAY
+        if day not in self._kept:
+            listed = self.bybit("instruments-info", at, limit="1000")["list"]
+            self._kept[day] = {
+                row["symbol"]: row["fundingInterval"] / 60
+                for row in listed
+                if (row["contractType"], row["quoteCoin"], row["status"])
+                == ("LinearPerpetual", "USDT", "Trading")
+                and row["symbolType"] in ("", "innovation")
+            }
+        return self._kept[day]
+
     def _bybit_quotes(self, at: int) -> Iterator[Quote]:
-        listed = self.bybit("instruments-info", at, limit="1000")["list"]
-        kept = {
-            row["symbol"]: row["fundingInterval"] / 60
-            for row in listed
-            if (row["contractType"], row["quoteCoin"], row["status"])
-            == ("LinearPerpetual", "USDT", "Trading")
-            and row["symbolType"] in ("", "innovation")
-        }
+        kept = self.kept(at)
         for row in self.bybit("tickers", at)["list"]:
             if row["symbol"] in kept:
                 yield Quote(
@@ -233,6 +243,7 @@ class Checker:
             self._settled,
             self._cross,
             self._daily,
+            self._signals,
         ):
             check()
 
@@ -467,9 +478,108 @@ class Checker:
                     compare.equal(f"{what} per 8 h", row["fundingRatePct8h"], quote.rate_8h)
                     _, usd = self._interest(row["venue"], row, quote)
                     compare.equal(f"{what} openInterestUsd", row["openInterestUsd"], usd)
+            self._settled_windows(symbol, coin)
             if coin["totalOpenInterestUsd"] is not None:
                 total = sum(row["openInterestUsd"] for row in coin["venues"])
                 compare.equal(f"{symbol} total", coin["totalOpenInterestUsd"], total, 2)
+
+    def _settled_windows(self, symbol: str, coin: Row) -> None:
+        """What each venue settled over the same hours, and the widest difference."""
+        until, compare, settled = stamp(coin["settledTo"]), self.comparison, {}
+        for row in coin["venues"]:
+            for window, span in WINDOWS.items():
+                total, what = row[f"settledPct{window}"], f"{symbol} {row['venue']} {window}"
+                if total is None:
+                    continue  # a settlement of the window is not known yet
+                first = until - span + 1  # the settlement at its start paid for the time before
+                rates = self._exchanges.settled(row["venue"], row["contract"], first, until + 1)
+                compare.equal(what, total, sum(rates.values()), 8)
+                yearly = sum(rates.values()) * 365 * DAY / span
+                compare.equal(f"{what} per year", row[f"settledYearlyPct{window}"], yearly, 6)
+            if row["settledPct8h"] is not None and row["state"] == "ok":
+                settled[row["venue"]] = row["settledPct8h"]
+        spread = coin["fundingSpread"]
+        compare.equal(f"{symbol} has a spread", spread is not None, len(settled) > 1)
+        if spread is None:
+            return
+        widest = round(max(settled.values()) - min(settled.values()), 8)
+        compare.equal(f"{symbol} spread", spread["pct8h"], widest)
+        for end, choose in (("highest", max), ("lowest", min)):
+            venue = choose(settled, key=lambda name: settled[name]) if widest else None
+            compare.equal(f"{symbol} {end}", spread[end], venue)
+
+    def _signals(self) -> None:
+        """The numbers in the signals' values, and the badges."""
+        body, compare = self._get("/api/v1/signals"), self.comparison
+        compare.door = "/api/v1/signals"
+        at = stamp(body["updatedAt"])
+        signals = {signal["key"]: signal for signal in body["signals"]}
+        if "Hyperliquid" in body["source"].partition(";")[0]:
+            for key in ("liquidation-pressure", "btc-long-accounts"):
+                compare.equal(key, signals[key]["label"], "unknown")
+            return
+        quotes = self._exchanges.quotes("bybit", at)
+        rates = [quote.rate_8h for quote in quotes.values()]
+        high = 100 * sum(rate >= 0.015 for rate in rates) / len(rates)
+        low = 100 * sum(rate <= -0.005 for rate in rates) / len(rates)
+        before = self._exchanges.quotes("bybit", round((at - DAY) / NEAR) * NEAR)["BTCUSDT"]
+        trend = _change(quotes["BTCUSDT"].coins, before.coins)
+        for key, expected in (
+            ("btc-funding-regime", f"{quotes['BTCUSDT'].rate_8h:+.4f} % per 8 h"),
+            (
+                "funding-breadth",
+                f"{high:.0f} % of {len(rates)} contracts have high funding, {low:.0f} % clearly "
+                "negative funding",
+            ),
+            ("btc-open-interest-trend", f"{trend:+.1f} % in coins in 24 h"),
+            ("btc-long-accounts", self._long_accounts(at)),
+            ("liquidation-pressure", self._pressure(at)),
+            ("us-rates", self._rates_text(at)),
+        ):
+            value = signals[key]["value"]
+            compare.holds(f"{key}: {value!r}, expected {expected!r}", value.startswith(expected))
+        compare.door = "/badge"
+        for key, signal in signals.items():
+            badge = self._get(f"/badge/signal/{key}.json")
+            compare.equal(key, badge["message"], signal["label"])
+
+    def _long_accounts(self, at: int) -> str:
+        share = self._long_share("bybit", "BTCUSDT", at)
+        hours = range(at // HOUR * HOUR, at // HOUR * HOUR - 30 * DAY, -HOUR)
+        known = [self._long_share("bybit", "BTCUSDT", hour) for hour in hours]
+        return f"{share:.1f} % of accounts, {_rank(share, known)}"
+
+    def _pressure(self, at: int) -> str:
+        """The last hour in whole minutes, compared with the hours that ended before."""
+        end = at // HOUR * HOUR
+        known = [
+            self._liquidated(first, first + HOUR) for first in range(end - 30 * DAY, end, HOUR)
+        ]
+        minute = at // MINUTE * MINUTE
+        total = self._liquidated(minute - HOUR, minute)
+        return f"{_usd(total)} in an hour, {_rank(total, known)}"
+
+    def _liquidated(self, start: int, end: int) -> float:
+        """The liquidations of crypto perpetuals in a span, in USD."""
+        kept = self._exchanges.kept(start)
+        return sum(
+            float(size) * float(price)
+            for _, symbol, _, size, price in self._exchanges.world.liquidations(start, end)
+            if symbol in kept
+        )
+
+    def _rates_text(self, at: int) -> str:
+        yields = sorted(self._exchanges.yields("10 Yr", at).items())
+        bills = self._exchanges.yields("3 Mo", at)
+        day, newest = yields[-1]
+        change = 100 * (newest - yields[-21][1])
+        moves = [abs(after[1] - before[1]) for before, after in pairwise(yields[-61:])]
+        usual = 100 * sum(moves) / len(moves) * math.sqrt(math.pi / 2 * 20)
+        slope = 100 * (newest - bills[day])
+        return (
+            f"10y {newest:.2f} %, {change:+.0f} bp in 20 days ({change / usual:.2f} usual moves); "
+            f"slope {slope:+.0f} bp; as of {day}"
+        )
 
     def _daily(self) -> None:
         """Treasury yields, as the newest file has them."""
@@ -486,6 +596,21 @@ class Checker:
 def _is_quoted(quote: Quote, price: float, coins: float) -> bool:
     """Binance tells open interest in other replies."""
     return quote.price == price and (quote.coins is None or quote.coins == coins)
+
+
+def _rank(value: float, known: Sequence[float]) -> str:
+    """How a value compares with earlier ones."""
+    share = 100 * sum(other < value for other in known) / len(known)
+    if max(known) < value:
+        return "higher than in all of the past 30 days"
+    return f"higher than {math.floor(share)} % of the past 30 days"
+
+
+def _usd(amount: float) -> str:
+    for unit, name in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if amount >= unit:
+            return f"${amount / unit:.2f}{name}"
+    return f"${amount:.2f}"
 
 
 def _change(now: float | None, before: float | None) -> float | None:
