@@ -537,7 +537,7 @@ class Checker:
             ("funding-breadth", shares),
             ("btc-open-interest-trend", f"{trend:+.1f} % in coins in 24 h"),
             ("btc-long-accounts", self._long_accounts(at)),
-            ("liquidation-pressure", self._pressure(at)),
+            ("liquidation-pressure", self._pressure(at, signals["liquidation-pressure"]["value"])),
             ("us-rates", self._rates_text(at)),
         ):
             value = signals[key]["value"]
@@ -553,7 +553,7 @@ class Checker:
         known = [self._long_share("bybit", "BTCUSDT", hour) for hour in hours]
         return f"{share:.1f} % of accounts, {_rank(share, known)}"
 
-    def _pressure(self, at: int) -> str:
+    def _pressure(self, at: int, published: str) -> str:
         """The last hour in whole minutes, compared with the hours that ended before.
 
         Both as published, because we may have missed some at a start; other checks compare them
@@ -570,16 +570,15 @@ class Checker:
                 expected = self._liquidated(first, first + HOUR)
                 self.comparison.equal(point["at"], point["value"], expected, 1)
         self.comparison.door = "/api/v1/signals"
-        total = sum(
-            row["usd"]
-            for page in self._pages(
-                f"/api/v1/liquidations?from={text_of(minute - HOUR)}&to={text_of(minute)}"
-                "&limit=1000",
-                "liquidations",
-            )
-            for row in page["liquidations"]
-        )
-        return f"{_usd(total)} in an hour, {_rank(total, known)}"
+        text = ""
+        for until in (minute, minute - MINUTE):  # the proof that nothing was missed may come later
+            span = f"from={text_of(until - HOUR)}&to={text_of(until)}&limit=1000"
+            pages = self._pages(f"/api/v1/liquidations?{span}", "liquidations")
+            total = sum(row["usd"] for page in pages for row in page["liquidations"])
+            text = f"{_usd(total)} in an hour, {_rank(total, known)}"
+            if published.startswith(text):
+                break
+        return text
 
     def _liquidated(self, start: int, end: int) -> float:
         """The liquidations of crypto perpetuals in a span, in USD."""
