@@ -577,8 +577,8 @@ class Checker:
         usual = 100 * sum(moves) / len(moves) * math.sqrt(math.pi / 2 * 20)
         slope = 100 * (newest - bills[day])
         return (
-            f"10y {newest:.2f} %, {change:+.0f} bp in 20 days ({change / usual:.2f} usual moves); "
-            f"slope {slope:+.0f} bp; as of {day}"
+            f"10y {newest:.2f} %, {change:+.0f} bp in 20 days ({abs(change) / usual:.2f} times "
+            f"the usual move); slope {slope:+.0f} bp; as of {day}"
         )
 
     def _daily(self) -> None:

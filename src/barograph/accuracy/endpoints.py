@@ -44,13 +44,13 @@ class ComparisonBody(WireModel):
     difference: float
     interval: Annotated[
         list[float],
-        Field(description="A 95 % interval of the difference, wider because we test 18 at once."),
+        Field(description="A 95 % interval of the difference, widened because we test 18 at once."),
     ]
     detectable: Annotated[
         float | None,
         Field(
-            description="The smallest difference that we would have found with a probability of "
-            "about 80 %; null if we would have found none."
+            description="The smallest difference that we would have found with about 80 % "
+            "probability; null if none."
         ),
     ]
 
@@ -68,7 +68,7 @@ class MeasuredBody(WireModel):
     ]
     episodes: Annotated[
         Count,
-        Field(description="How many separate stretches of time the cases with an outcome lie in."),
+        Field(description="Separate stretches of time that hold the cases with an outcome."),
     ]
     followed: DistributionBody
     others: Annotated[
@@ -82,7 +82,7 @@ class MeasuredBody(WireModel):
         Field(
             description="`higher` or `lower` than after other labels; `no-difference`: none that "
             "would matter (over 0.25 % in 8 h, 0.5 % in 24 h, 1 % in 7 days); "
-            "`could-not-tell`: a difference smaller than `detectable` can be there unseen; "
+            "`could-not-tell`: too little data to rule one out; "
             f"`too-few`: under {FEWEST} cases or {FEWEST_EPISODES} episodes."
         ),
     ]
