@@ -1,6 +1,6 @@
 """Recomputes the numbers that a running demo publishes, from its simulated exchanges' own answers.
 
-    python -m benchmarks.recompute http://127.0.0.1:8080 --data DIR
+    python tests/e2e/recompute.py http://127.0.0.1:8080 --data DIR
 
 The simulated exchanges are pure functions of seed and time, so their answers at the time of any
 reading can be had again. Nothing of the service is imported: every rule is written down once more.
@@ -39,6 +39,8 @@ LAG = 3 * SECOND
 WINDOWS = {"8h": DAY // 3, "24h": DAY, "7d": 7 * DAY, "30d": 30 * DAY}
 MAJORS = ("BTC", "ETH", "SOL")
 Row = dict[str, Any]
+Reply = Any
+"""Decoded JSON."""
 
 
 def stamp(text: str) -> int:
@@ -65,6 +67,7 @@ class Quote(NamedTuple):
 
     @property
     def rate_8h(self) -> float:
+        """The rate per eight hours."""
         return self.rate * 8 / self.hours
 
 
@@ -83,16 +86,18 @@ class Exchanges:
         self._info = Info(self.world, HyperliquidFaults())
         self._binance = FaultyMarket(VenueMarket(self.world, BINANCE), BinanceFaults())
 
-    def bybit(self, path: str, at: int, **query: str) -> Any:
+    def bybit(self, path: str, at: int, **query: str) -> Reply:
         """The result of a request to Bybit."""
         query = {"category": "linear", **query}
         return json.loads(rest.answer(self.world, f"/v5/market/{path}", query, at)[1])["result"]
 
-    def hyperliquid(self, kind: str, at: int, **fields: Any) -> Any:
+    def hyperliquid(
+        self, kind: str, at: int, coin: str = "", span: tuple[int, int] = (0, 0)
+    ) -> Reply:
         """The answer of Hyperliquid."""
-        return self._info.answer(InfoRequest(kind, **fields), at)
+        return self._info.answer(InfoRequest(kind, coin, *span), at)
 
-    def binance(self, path: str, at: int, **query: str) -> Any:
+    def binance(self, path: str, at: int, **query: str) -> Reply:
         """The answer of Binance."""
         return json.loads(binance_rest.answer(self._binance, path, query, at)[1])
 
@@ -192,9 +197,7 @@ class Exchanges:
             pairs = []
             for first in range(start, end, 400 * HOUR):
                 last = min(end, first + 400 * HOUR)
-                rows = self.hyperliquid(
-                    "fundingHistory", now, coin=contract, start_time=first, end_time=last - 1
-                )
+                rows = self.hyperliquid("fundingHistory", now, contract, (first, last - 1))
                 pairs += [(row["time"], row["fundingRate"]) for row in rows]
         rates = {round(int(at) / HOUR) * HOUR: percent(rate) for at, rate in pairs}
         return {at: rate for at, rate in rates.items() if start <= at < end}
@@ -251,20 +254,12 @@ class Checker:
         with urllib.request.urlopen(self._base_url + path, timeout=30) as reply:
             return bytes(reply.read())
 
-    def _get(self, path: str) -> Any:
+    def _get(self, path: str) -> Reply:
         return json.loads(self._bytes(path))
 
     def _market(self) -> None:
         """The free market documents, all of one reading."""
-        while True:
-            state = self._get("/api/agent/market-state")
-            listed = self._get("/api/v1/perpetuals")
-            market = self._get("/api/agent/market")
-            symbols = [entry["symbol"] for entry in listed["perpetuals"]]
-            records = [self._get(f"/api/agent/derivatives?symbol={name}") for name in symbols]
-            table = self._bytes("/api/v1/perpetuals.csv").decode()
-            if state["as_of"] == listed["as_of"] == self._get("/api/v1/perpetuals")["as_of"]:
-                break
+        state, listed, market, records, table = self._documents()
         venue, as_of = listed["venue"], stamp(listed["as_of"])
         quotes = self._reading(venue, as_of, listed["perpetuals"])
         compare = self.comparison
@@ -276,9 +271,9 @@ class Checker:
         compare.door = "/api/v1/perpetuals.csv"
         rows = list(csv.DictReader(io.StringIO(table)))
         for row, entry in zip(rows, listed["perpetuals"], strict=True):
-            for name, value in entry.items():
-                if name != "liquidations24h":
-                    compare.equal(f"{entry['symbol']} {name}", _cell(row[name], value), value)
+            for name in entry.keys() - {"liquidations24h"}:
+                value = entry[name]
+                compare.equal(f"{entry['symbol']} {name}", _cell(row[name], value), value)
         entries = {entry["symbol"]: entry for entry in listed["perpetuals"]}
         compare.door = "/api/agent/derivatives"
         for record in records:
@@ -287,6 +282,18 @@ class Checker:
             compare.door = f"/api/agent/{door}"
             for asset in assets:
                 self._asset(asset, entries[asset["symbol"]], quotes)
+
+    def _documents(self) -> tuple[Row, Row, Row, list[Row], str]:
+        """The documents, read again until all are of the same reading."""
+        while True:
+            state = self._get("/api/agent/market-state")
+            listed = self._get("/api/v1/perpetuals")
+            market = self._get("/api/agent/market")
+            symbols = [entry["symbol"] for entry in listed["perpetuals"]]
+            records = [self._get(f"/api/agent/derivatives?symbol={name}") for name in symbols]
+            table = self._bytes("/api/v1/perpetuals.csv").decode()
+            if state["as_of"] == listed["as_of"] == self._get("/api/v1/perpetuals")["as_of"]:
+                return state, listed, market, records, table
 
     def _reading(
         self, venue: str, as_of: int, entries: Sequence[Row], price: str = "lastPrice"
@@ -524,13 +531,10 @@ class Checker:
         low = 100 * sum(rate <= -0.005 for rate in rates) / len(rates)
         before = self._exchanges.quotes("bybit", round((at - DAY) / NEAR) * NEAR)["BTCUSDT"]
         trend = _change(quotes["BTCUSDT"].coins, before.coins)
+        shares = f"{high:.0f} % of {len(rates)} contracts have high funding, {low:.0f} % clearly"
         for key, expected in (
             ("btc-funding-regime", f"{quotes['BTCUSDT'].rate_8h:+.4f} % per 8 h"),
-            (
-                "funding-breadth",
-                f"{high:.0f} % of {len(rates)} contracts have high funding, {low:.0f} % clearly "
-                "negative funding",
-            ),
+            ("funding-breadth", shares),
             ("btc-open-interest-trend", f"{trend:+.1f} % in coins in 24 h"),
             ("btc-long-accounts", self._long_accounts(at)),
             ("liquidation-pressure", self._pressure(at)),
@@ -550,13 +554,31 @@ class Checker:
         return f"{share:.1f} % of accounts, {_rank(share, known)}"
 
     def _pressure(self, at: int) -> str:
-        """The last hour in whole minutes, compared with the hours that ended before."""
-        end = at // HOUR * HOUR
-        known = [
-            self._liquidated(first, first + HOUR) for first in range(end - 30 * DAY, end, HOUR)
-        ]
-        minute = at // MINUTE * MINUTE
-        total = self._liquidated(minute - HOUR, minute)
+        """The last hour in whole minutes, compared with the hours that ended before.
+
+        Both as published, because we may have missed some at a start; other checks compare them
+        with what the exchange sent.
+        """
+        end, minute = at // HOUR * HOUR, at // MINUTE * MINUTE
+        span = f"from={text_of(end - 30 * DAY)}&to={text_of(end)}&interval=hour&limit=1000"
+        self.comparison.door = "/api/v1/series/liquidations"
+        known = []
+        for point in self._get(f"/api/v1/series/liquidations?venue=bybit&{span}")["points"]:
+            known.append(point["value"])
+            first = stamp(point["at"])
+            if point["watched"] == 1:
+                expected = self._liquidated(first, first + HOUR)
+                self.comparison.equal(point["at"], point["value"], expected, 1)
+        self.comparison.door = "/api/v1/signals"
+        total = sum(
+            row["usd"]
+            for page in self._pages(
+                f"/api/v1/liquidations?from={text_of(minute - HOUR)}&to={text_of(minute)}"
+                "&limit=1000",
+                "liquidations",
+            )
+            for row in page["liquidations"]
+        )
         return f"{_usd(total)} in an hour, {_rank(total, known)}"
 
     def _liquidated(self, start: int, end: int) -> float:
