@@ -88,7 +88,11 @@ def _counts(rows: Sequence[Measured]) -> str:
 
 
 def _count(row: Measured) -> str:
-    others = f" ({row.others.count} with other labels)" if row.others.count < FEWEST else ""
+    others = (
+        f" ({row.others.count} with other labels)"
+        if row.followed.count >= FEWEST > row.others.count
+        else ""
+    )
     episodes = f"{row.episodes} episode{'s' * (row.episodes != 1)}"
     return f"{row.label} {row.followed.count} in {episodes}{others}"
 

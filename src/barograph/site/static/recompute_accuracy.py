@@ -550,8 +550,9 @@ def headline(rows: dict[tuple[str, str, str], Json], legs: int) -> str:
         sides = [(row["followed"]["count"], row["others"]["count"]) for row in tests.values()]
         cases, spells = max(map(min, sides)), max(row["episodes"] for row in tests.values())
         return (
-            f"Too few cases to say anything: “constructive” and “cautious” have at most {cases} "
-            f"cases ({FEWEST} needed) in {spells} episodes ({FEWEST_EPISODES} needed)."
+            "Too few cases to say anything: to compare “constructive” or “cautious” with the other "
+            f"labels, we need {FEWEST} cases on each side and {FEWEST_EPISODES} episodes. We have "
+            f"at most {cases} and {spells}."
         )
     texts = []
     for found, words in FINDINGS.items():
