@@ -622,10 +622,11 @@ def _is_quoted(quote: Quote, price: float, coins: float) -> bool:
 
 def _rank(value: float, known: Sequence[float]) -> str:
     """How a value compares with earlier ones."""
-    share = 100 * sum(other < value for other in known) / len(known)
+    lower, higher = sum(other < value for other in known), sum(other > value for other in known)
     if max(known) < value:
         return "higher than in all of the past 30 days"
-    return f"higher than {math.floor(share)} % of the past 30 days"
+    way = "higher" if lower >= higher else "lower"
+    return f"{way} than {math.floor(100 * max(lower, higher) / len(known))} % of the past 30 days"
 
 
 def _usd(amount: float) -> str:

@@ -112,7 +112,7 @@ def test_a_label_that_still_holds_names_that_of_its_value() -> None:
 
     assert (found.label, found.back_since) == ("extreme", AT - HOUR + 1)
     assert (
-        found.value == "$50 in an hour, higher than 25 % of the past 8 days, not yet back to normal"
+        found.value == "$50 in an hour, lower than 74 % of the past 8 days, not yet back to normal"
     )
 
 

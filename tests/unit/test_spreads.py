@@ -58,7 +58,7 @@ def test_a_spread_is_judged_by_its_percentile_and_zero_is_a_state_of_its_own(
         high, low = ("Binance", "Bybit") if binance > 0 else ("Bybit", "Binance")
         more = f"{high} settled {abs(binance):.4f} percentage points more than {low} over 8 h"
         assert more in found.value
-        compared = r"(higher than \d+(\.\d)? %|the (lowest|highest)) of the last 43 windows"
+        compared = r"((higher|lower) than \d+(\.\d)? %|the (lowest|highest)) of the last 43 windows"
         assert re.search(compared, found.value)
     else:
         assert found.value == "all venues settled the same over 8 h"

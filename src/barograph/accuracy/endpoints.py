@@ -33,9 +33,9 @@ class DistributionBody(WireModel):
     count: Count
     quantiles: Annotated[
         list[float] | None,
-        Field(description="At 10, 25, 50, 75 and 90 %; null if there are too few cases."),
+        Field(description="At 10, 25, 50, 75 and 90 %; null with too few cases."),
     ]
-    mean: Annotated[float | None, Field(description="Null if there are too few cases.")]
+    mean: Annotated[float | None, Field(description="Null with too few cases.")]
 
 
 class ComparisonBody(WireModel):
@@ -87,7 +87,7 @@ class MeasuredBody(WireModel):
         ),
     ]
     comparison: Annotated[
-        ComparisonBody | None, Field(description="Null if there are too few cases or no claim.")
+        ComparisonBody | None, Field(description="Null with too few cases or no claim.")
     ]
 
 

@@ -175,7 +175,7 @@ class StanceEvidence(WireModel):
             description="The retained input; its form depends on kind and method. "
             "`funding-regime/2` has every rate behind the scores, with its time of settlement; "
             "`rates-desk/2` every yield behind the usual move. "
-            "Examples show two entries of each list."
+            "Examples cut lists short."
         ),
     ]
 
