@@ -598,8 +598,8 @@ class Checker:
         usual = 100 * sum(moves) / len(moves) * math.sqrt(math.pi / 2 * 20)
         slope = 100 * (newest - bills[day])
         return (
-            f"10y {newest:.2f} %, {change:+.0f} bp in 20 days ({change / usual:.2f} usual moves); "
-            f"slope {slope:+.0f} bp; as of {day}"
+            f"10y {newest:.2f} %, {change:+.0f} bp in 20 days ({abs(change) / usual:.2f} times "
+            f"the usual move); slope {slope:+.0f} bp; as of {day}"
         )
 
     def _daily(self) -> None:
@@ -621,10 +621,11 @@ def _is_quoted(quote: Quote, price: float, coins: float) -> bool:
 
 def _rank(value: float, known: Sequence[float]) -> str:
     """How a value compares with earlier ones."""
-    share = 100 * sum(other < value for other in known) / len(known)
+    lower, higher = sum(other < value for other in known), sum(other > value for other in known)
     if max(known) < value:
         return "higher than in all of the past 30 days"
-    return f"higher than {math.floor(share)} % of the past 30 days"
+    way = "higher" if lower >= higher else "lower"
+    return f"{way} than {math.floor(100 * max(lower, higher) / len(known))} % of the past 30 days"
 
 
 def _usd(amount: float) -> str:

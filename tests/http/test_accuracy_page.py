@@ -83,8 +83,8 @@ def test_a_row_shows_what_followed_beside_the_others_and_what_could_have_been_se
     assert row[:3] == [*ROW, "41 in 12 episodes 2 without outcome", numbers]
     assert [each[:5] for each in row[3:5]] == ["+0.10", "+0.05"]
     assert row[-2:] == [
-        "+0.10 (\N{MINUS SIGN}0.50 to +0.70)0.90 or more would have shown",
-        "Could not tell",
+        "+0.10 (\N{MINUS SIGN}0.50 to +0.70)we would have seen 0.90 or more",
+        "We could not tell",
     ]
     assert "47 versions of 40 legs measured" in page.text
     assert "Decided by the operator: 2. Withdrawn: 1. Late: 4." in page.text
@@ -94,8 +94,7 @@ def test_a_row_says_that_nothing_could_have_been_seen(site: SiteService) -> None
     blind = measured("constructive", 41, detectable=None)
 
     assert (
-        "no difference would have shown"
-        in look(site, accuracy(kind_accuracy(blind))).tables[0][1][-2]
+        "we could not have seen any" in look(site, accuracy(kind_accuracy(blind))).tables[0][1][-2]
     )
 
 

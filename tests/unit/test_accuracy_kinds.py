@@ -64,11 +64,10 @@ def test_a_record_by_hand() -> None:
     assert shown.finding == "no-difference"
     assert row(found, "constructive", FUNDING, "8h").without_outcome == 90
     assert row(found, "constructive", BTC_RETURN, "7d").finding == "too-few"
+    none = "difference +0.00 %; we would probably have seen 0.00 % or more"
     assert found.headline == (
-        "No difference that would matter: constructive over 8 h (+0.00 %; 0.00 % or more would "
-        "probably have shown); cautious over 8 h (+0.00 %; 0.00 % or more would probably have "
-        "shown); constructive over 24 h (+0.00 %; 0.00 % or more would probably have shown); "
-        "cautious over 24 h (+0.00 %; 0.00 % or more would probably have shown)."
+        f"No difference that would matter: constructive over 8 h ({none}); cautious over 8 h "
+        f"({none}); constructive over 24 h ({none}); cautious over 24 h ({none})."
     )
 
 
@@ -92,8 +91,8 @@ def test_too_few_cases_or_episodes_say_nothing() -> None:
     few, lasting = assessed(alternating(58)), assessed(alternating(162))
 
     assert few.headline == (
-        "Too few cases to say anything: “constructive” and “cautious” have at most 27 of the 30 "
-        "cases and 4 of the 10 episodes needed."
+        "Too few cases to say anything: to compare “constructive” or “cautious” with the other "
+        "labels, we need 30 cases on each side and 10 episodes. We have at most 27 and 4."
     )
     shown = row(lasting, "constructive", BTC_RETURN, "8h")
     assert (shown.followed.count, shown.episodes, shown.finding) == (81, 9, "too-few")
@@ -167,7 +166,7 @@ def test_a_planted_edge_is_found_and_shown_with_its_size_and_a_caution() -> None
     assert row(found, "cautious", BTC_RETURN, "8h").finding == "lower"
     assert row(found, "neutral", BTC_RETURN, "8h").finding == "not-tested"
     assert found.headline.startswith(
-        "BTC returned more than after other labels: constructive over 8 h (+"
+        "BTC returned more than after other labels: constructive over 8 h (difference +"
     )
     assert CAUTION in found.headline
 
@@ -197,8 +196,9 @@ def test_an_edge_too_small_to_see_is_not_denied() -> None:
     assert shown.finding == "could-not-tell"
     assert shown.comparison is not None
     assert found.headline.startswith(
-        f"Could not tell: constructive over 8 h ({shown.comparison.difference:+.2f} %; "
-        f"{shown.comparison.detectable:.2f} % or more would probably have shown)"
+        "We could not tell: constructive over 8 h (difference "
+        f"{shown.comparison.difference:+.2f} %; we would probably have seen "
+        f"{shown.comparison.detectable:.2f} % or more)"
     )
 
 

@@ -111,7 +111,9 @@ def test_a_label_that_still_holds_names_that_of_its_value() -> None:
     found = liquidation_pressure(pressed(50), held)
 
     assert (found.label, found.back_since) == ("extreme", AT - HOUR + 1)
-    assert found.value == "$50 in an hour, higher than 25 % of the past 8 days; on its own normal"
+    assert (
+        found.value == "$50 in an hour, lower than 74 % of the past 8 days, not yet back to normal"
+    )
 
 
 def mirrored(bands: Bands) -> Bands:

@@ -55,12 +55,13 @@ def test_a_spread_is_judged_by_its_percentile_and_zero_is_a_state_of_its_own(
 
     assert found.label == label
     if binance:
-        above = "Binance above Bybit" if binance > 0 else "Bybit above Binance"
-        assert f"{abs(binance):.4f} % as settled over 8 h, {above}" in found.value
-        compared = r"(higher than \d+(\.\d)? %|the (lowest|highest)) of 43 windows"
+        high, low = ("Binance", "Bybit") if binance > 0 else ("Bybit", "Binance")
+        more = f"{high} settled {abs(binance):.4f} percentage points more than {low} over 8 h"
+        assert more in found.value
+        compared = r"((higher|lower) than \d+(\.\d)? %|the (lowest|highest)) of the last 43 windows"
         assert re.search(compared, found.value)
     else:
-        assert found.value == "no difference between venues, as settled over 8 h"
+        assert found.value == "all venues settled the same over 8 h"
 
 
 def test_only_the_same_windows_of_the_same_venues_are_compared() -> None:

@@ -107,7 +107,7 @@ def test_score_compares_thirty_days_however_many_settlements_they_have(
     assert leg.decision.confidence == confidence
     covered = min(100, round(100 * len(rates) * hours / 720, 2))
     assert leg.evidence.inputs["covered_pct"] == covered
-    assert f"which cover {covered:g} % of them" in leg.decision.rationale
+    assert f"{covered:g} % of that time" in leg.decision.rationale
 
 
 @pytest.mark.parametrize("hours", [1, 4, 8])
@@ -151,7 +151,7 @@ def test_a_crowd_counts_once_it_has_paid_for_sixteen_hours(expected: str) -> Non
             decision = judged(reports).leg.decision
             assert decision.label == expected, (hours, per_8h)
             is_crowd = expected in {"cautious", "stand-aside"}
-            assert ("every settlement of 16 hours" in decision.rationale) == is_crowd
+            assert ("every settlement of the last 16 hours" in decision.rationale) == is_crowd
 
 
 @pytest.mark.parametrize("hours", [1, 4, 8])

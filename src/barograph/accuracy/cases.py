@@ -222,8 +222,9 @@ def headline(measured: Iterable[Measured], legs: int) -> str:
     if all(test.finding == "too-few" for test in tests):
         cases, spells = max(test.fewest for test in tests), max(test.episodes for test in tests)
         return (
-            f"Too few cases to say anything: “constructive” and “cautious” have at most {cases} of "
-            f"the {FEWEST} cases and {spells} of the {FEWEST_EPISODES} episodes needed."
+            "Too few cases to say anything: to compare “constructive” or “cautious” with the other "
+            f"labels, we need {FEWEST} cases on each side and {FEWEST_EPISODES} episodes. We have "
+            f"at most {cases} and {spells}."
         )
     texts = [
         f"{words}: {'; '.join(_shown(row) for row in tests if row.finding == finding)}."
@@ -241,12 +242,14 @@ def is_tested(measured: Measured) -> bool:
 
 def _shown(row: Measured) -> str:
     assert row.comparison is not None
-    detectable = row.comparison.detectable
-    least = "no difference" if detectable is None else f"{detectable:.2f} % or more"
+    seen = row.comparison.detectable
+    least = "could not have seen any"
+    if seen is not None:
+        least = f"would probably have seen {seen:.2f} % or more"
     is_opposite = row.finding in {"higher", "lower"} and row.finding != CLAIMS[row.label]
     return (
-        f"{row.label} over {_HOURS[row.horizon]} ({row.comparison.difference:+.2f} %"
-        f"{', the opposite of its claim' * is_opposite}; {least} would probably have shown)"
+        f"{row.label} over {_HOURS[row.horizon]} (difference {row.comparison.difference:+.2f} %"
+        f"{', the opposite of its claim' * is_opposite}; we {least})"
     )
 
 
@@ -254,6 +257,6 @@ FINDINGS = {
     "higher": "BTC returned more than after other labels",
     "lower": "BTC returned less than after other labels",
     "no-difference": "No difference that would matter",
-    "could-not-tell": "Could not tell",
+    "could-not-tell": "We could not tell",
 }
 _HOURS = {"8h": "8 h", "24h": "24 h", "7d": "7 days"}

@@ -33,9 +33,9 @@ class DistributionBody(WireModel):
     count: Count
     quantiles: Annotated[
         list[float] | None,
-        Field(description="At 10, 25, 50, 75 and 90 %; null if there are too few cases."),
+        Field(description="At 10, 25, 50, 75 and 90 %; null with too few cases."),
     ]
-    mean: Annotated[float | None, Field(description="Null if there are too few cases.")]
+    mean: Annotated[float | None, Field(description="Null with too few cases.")]
 
 
 class ComparisonBody(WireModel):
@@ -44,13 +44,13 @@ class ComparisonBody(WireModel):
     difference: float
     interval: Annotated[
         list[float],
-        Field(description="A 95 % interval of the difference, wider because we test 18 at once."),
+        Field(description="A 95 % interval of the difference, widened because we test 18 at once."),
     ]
     detectable: Annotated[
         float | None,
         Field(
-            description="The smallest difference that we would have found with a probability of "
-            "about 80 %; null if we would have found none."
+            description="The smallest difference that we would have found with about 80 % "
+            "probability; null if none."
         ),
     ]
 
@@ -68,7 +68,7 @@ class MeasuredBody(WireModel):
     ]
     episodes: Annotated[
         Count,
-        Field(description="How many separate stretches of time the cases with an outcome lie in."),
+        Field(description="Separate stretches of time that hold the cases with an outcome."),
     ]
     followed: DistributionBody
     others: Annotated[
@@ -82,12 +82,12 @@ class MeasuredBody(WireModel):
         Field(
             description="`higher` or `lower` than after other labels; `no-difference`: none that "
             "would matter (over 0.25 % in 8 h, 0.5 % in 24 h, 1 % in 7 days); "
-            "`could-not-tell`: a difference smaller than `detectable` can be there unseen; "
+            "`could-not-tell`: too little data to rule one out; "
             f"`too-few`: under {FEWEST} cases or {FEWEST_EPISODES} episodes."
         ),
     ]
     comparison: Annotated[
-        ComparisonBody | None, Field(description="Null if there are too few cases or no claim.")
+        ComparisonBody | None, Field(description="Null with too few cases or no claim.")
     ]
 
 

@@ -48,7 +48,8 @@ def rate(percent: float) -> str:
 def percentile_text(value: float, ordered: Sequence[float], period: str) -> str:
     """How a value compares with sorted ones: `higher than 76 % of the past 30 days`.
 
-    Equal ones are not lower. The share is cut off, so that it never says more than is true.
+    It names the larger side, lower or higher, without equal ones. The share is cut off, so that it
+    never says more than is true.
     """
     count, below = len(ordered), bisect_left(ordered, value)
     equal = bisect_right(ordered, value) - below
@@ -58,9 +59,10 @@ def percentile_text(value: float, ordered: Sequence[float], period: str) -> str:
         return f"the highest of {period}" if equal else f"higher than in all of {period}"
     if below == 0:
         return f"the lowest of {period}" if equal else f"lower than in all of {period}"
-    share = HUNDRED * below / count
+    above = count - below - equal
+    share = HUNDRED * max(below, above) / count
     shown = floor(share) if 1 <= share < HUNDRED - 1 else floor(10 * share) / 10
-    return f"higher than {shown} % of {period}"
+    return f"{'higher' if below >= above else 'lower'} than {shown} % of {period}"
 
 
 def price(amount: float) -> str:

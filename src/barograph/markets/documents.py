@@ -34,8 +34,8 @@ FundingRatePct = Annotated[
 FundingRatePer8h = Annotated[
     float | None,
     Field(
-        description="Current funding rate in percent per 8 hours, for every contract and venue, "
-        "whatever its own interval. If it is positive, longs pay shorts."
+        description="Current funding rate in percent per 8 hours, for every contract and venue. "
+        "If it is positive, longs pay shorts."
     ),
 ]
 NextFundingTime = Annotated[

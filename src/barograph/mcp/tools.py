@@ -199,7 +199,7 @@ TOOLS = (
     Tool(
         SIGNALS,
         "Signals",
-        "Label and value: unknown if stale, held 60 min on its way back. 120 calls/h, 1,000 with "
+        "Label (unknown if stale; goes back only after 60 min) and value. 120 calls/h, 1,000 with "
         "an X-API-Key.",
         _members(PublicSignals),
     ),

@@ -45,18 +45,17 @@ _ORIGIN = (
     "exchange reports it, or `published` by a publisher of daily figures."
 )
 _WATCHED = (
-    "Share of the interval's time so far in which we watched the venue's liquidations without a "
-    "gap, from 0 to 1; the same for every measure. A settlement has 1 if we recorded it when it "
-    "happened, else 0. Null if the interval has just begun, for changes, daily figures, and "
-    "readings of a venue that publishes no liquidations."
+    "Share of the interval's elapsed time in which we watched liquidations without a gap, from 0 "
+    "to 1. A settlement has 1 if we read its report within 8 hours, else 0. Null if the interval "
+    "has just begun, for changes and daily figures, and at a venue without liquidations."
 )
 _VALUE = (
     "The reading at the start of the interval; for liquidations the sum of the interval. Null is a "
     "gap. Changes have the new label."
 )
 _DISPUTED = (
-    "Readings: true if comparison with the other venues found the value wrong. Signals, stances, "
-    "briefs, percentiles and totals leave such values out."
+    "Readings: true if the value contradicts the other venues. Signals, stances, briefs, "
+    "percentiles and totals leave it out."
 )
 
 

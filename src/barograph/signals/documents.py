@@ -22,14 +22,15 @@ class SignalBody(WireModel):
         str,
         Field(
             description="The regime in one word; `unknown` when its input is stale. It moves away "
-            "from its middle (normal, typical, flat, balanced) at once, and back after 60 minutes."
+            "from its middle (normal, typical, flat, balanced) at once, and back only after 60 "
+            "minutes."
         ),
     ]
     value: Annotated[
         str,
         Field(
-            description="The measured value, in words. While an earlier label holds, it ends in "
-            "the label that the value has on its own."
+            description="The measured value, in words. If the label is still an earlier one, it "
+            "ends in `not yet back to` and the label that the value alone would have."
         ),
     ]
     url: Annotated[str, Field(description="Page of the signal and its method.")]

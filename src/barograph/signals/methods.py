@@ -116,8 +116,8 @@ def funding_breadth(evidence: MarketEvidence, last: Signal | None) -> SignalResu
 
     Each contract's rate is converted to eight hours. The value is the share of contracts at +0.015
     % or more, less the share at -0.005 % or less, in points: longs-pay from +20, shorts-pay from
-    -20, balanced in between. On the way back towards balanced, the value must be more than 3 points
-    past the edge for 60 minutes.
+    -20, balanced in between. The label goes back to balanced only after the value has been more
+    than 3 points inside the edge for 60 minutes.
     """
     contracts = evidence.reading.contracts
     if not contracts:
@@ -135,11 +135,11 @@ def funding_breadth(evidence: MarketEvidence, last: Signal | None) -> SignalResu
 def liquidation_pressure(evidence: MarketEvidence, last: Signal | None) -> SignalResult:
     """Liquidations in the last 60 minutes, compared with every recorded hour of the last 30 days.
 
-    The label follows the percentile of the liquidations' USD total among all hours that we covered:
-    quiet up to the 20th, elevated from the 90th, extreme from the 99th, normal in between. On the
-    way back towards normal, the percentile must be more than 10 points past the edge for 60
-    minutes. The signal is unknown if we covered too little of the last hour, or have less than
-    seven days of hourly data.
+    The label follows the percentile of the liquidations' USD total among all hours that we watched:
+    quiet up to the 20th, elevated from the 90th, extreme from the 99th, normal in between. The
+    label goes back towards normal only after the percentile has been more than 10 points inside the
+    edge for 60 minutes. The signal is unknown if we watched too little of the last hour, or less
+    than seven days of hours.
     """
     known = evidence.trailing.liquidation_totals(evidence.min_watched_pct)
     if evidence.lacks_liquidations:
@@ -159,10 +159,10 @@ def btc_long_accounts(evidence: MarketEvidence, last: Signal | None) -> SignalRe
     """The share of accounts that are long BTC, compared with its hourly values of the last 30 days.
 
     The label follows the percentile of the share among its hourly values of the last 30 days:
-    long-extreme from the 95th, short-extreme up to the 5th, typical in between. On the way back
-    towards typical, the percentile must be more than 10 points past the edge for 60 minutes. The
-    share counts accounts, not money. The signal is unknown without a fresh value, or with less than
-    fourteen days of hourly data.
+    long-extreme from the 95th, short-extreme up to the 5th, typical in between. The label goes back
+    to typical only after the percentile has been more than 10 points inside the edge for 60
+    minutes. The share counts accounts, not money. The signal is unknown without a fresh value, or
+    with less than fourteen days of hourly data.
     """
     if evidence.lacks_long_accounts:
         return NOT_AT_THIS_VENUE
@@ -184,9 +184,9 @@ def btc_long_accounts(evidence: MarketEvidence, last: Signal | None) -> SignalRe
 def btc_open_interest_trend(evidence: MarketEvidence, last: Signal | None) -> SignalResult:
     """The 24-hour change in BTC open interest, measured in coins so that the price has no effect.
 
-    The trend is rising from +5 %, falling from -5 %, flat in between. On the way back towards flat,
-    the change must be more than 2.5 points past the edge for 60 minutes. The reference is our
-    reading of 24 hours ago, within 5 minutes. The signal is unknown without it.
+    The trend is rising from +5 %, falling from -5 %, flat in between. The label goes back to flat
+    only after the change has been more than 2.5 points inside the edge for 60 minutes. We compare
+    with our own reading from within 5 minutes of 24 hours ago. Without one, the signal is unknown.
     """
     change = coins_change_pct(evidence.day_before("BTC"), evidence.majors.get("BTC"))
     if change is None:
@@ -199,11 +199,11 @@ def btc_realised_volatility(evidence: MarketEvidence, last: Signal | None) -> Si
 
     The volatility is annualised without subtracting the mean. One price that is more than three
     standard deviations from both its neighbours, on the same side, is left out, because it may be
-    wrong. A sudden move of the last hour counts in full after the next hour. The label
-    follows the percentile among the values computed for each recorded hour: calm up to the 20th,
-    turbulent from the 80th, normal in between. On the way back towards normal, the percentile must
-    be more than 10 points past the edge for 60 minutes. The signal is unknown if an hour of the
-    last day is missing, or with less than fourteen days of hourly data.
+    wrong. For the same reason, a sudden move in the last hour counts in full only an hour later.
+    The label follows the percentile among the values computed for each recorded hour: calm up to
+    the 20th, turbulent from the 80th, normal in between. The label goes back to normal only after
+    the percentile has been more than 10 points inside the edge for 60 minutes. The signal is
+    unknown if an hour of the last day is missing, or with less than fourteen days of hourly data.
     """
     hours = evidence.trailing.hours("BTC", since=evidence.reading.as_of - 2 * HOUR)
     known = evidence.trailing.volatility("BTC")
@@ -222,13 +222,13 @@ def btc_realised_volatility(evidence: MarketEvidence, last: Signal | None) -> Si
 def cross_venue_funding(evidence: MarketEvidence, last: Signal | None) -> SignalResult:
     """How far settled BTC funding differs between venues, compared with the last 30 days.
 
-    The value is the highest sum of settled rates over eight hours less the lowest, over the same
-    hours at every venue: up to 00:00, 08:00 or 16:00 UTC. The label is equal if all venues settled
-    the same. Otherwise it follows the percentile of the value among the same windows of the last 30
-    days: narrow up to the 10th, wide from the 90th, typical in between. On the way back towards
-    typical, the percentile must be more than 10 points past the edge for 60 minutes. The signal is
-    unknown if fewer than two venues with a fresh reading report these hours, or with less than
-    fourteen days of such windows.
+    For each venue we add up the rates that it settled in the same eight hours, which end at 00:00,
+    08:00 or 16:00 UTC. The value is the highest sum less the lowest. The label is equal if all
+    venues settled the same. Otherwise it follows the percentile of the value among all such windows
+    of the last 30 days: narrow up to the 10th, wide from the 90th, typical in between. The label
+    goes back to typical only after the percentile has been more than 10 points inside the edge for
+    60 minutes. The signal is unknown if fewer than two venues with a fresh reading have reported
+    these hours, or with less than fourteen days of such windows.
     """
     if evidence.spreads is None:
         return NOT_KNOWN._replace(basis="It compares venues, and this instance reads only one.")
@@ -236,15 +236,15 @@ def cross_venue_funding(evidence: MarketEvidence, last: Signal | None) -> Signal
     if spread is None:
         return NOT_KNOWN._replace(basis="Fewer than two venues report settled BTC funding.")
     if spread.spread_pct == 0:
-        return SignalResult(EQUAL, "no difference between venues, as settled over 8 h")
+        return SignalResult(EQUAL, "all venues settled the same over 8 h")
     count = len(spread.windows)
     if count < FORTNIGHT_OF_WINDOWS:
         return _too_few(spread.windows, FORTNIGHT_OF_WINDOWS, "windows of 8 hours")
     low, high = (VENUES[end].title for end in spread.ends)
-    period = f"{count} windows of 8 hours"
+    period = f"the last {count} windows of 8 hours"
     value = (
-        f"{spread.spread_pct:.4f} % as settled over 8 h, {high} above {low}, "
-        f"{percentile_text(spread.spread_pct, spread.windows, period)}"
+        f"{high} settled {spread.spread_pct:.4f} percentage points more than {low} over 8 h; the "
+        f"difference is {percentile_text(spread.spread_pct, spread.windows, period)}"
     )
     return _banded(SPREAD, spread.rank, value, evidence, last)
 
@@ -261,7 +261,7 @@ def _banded(
     """The result of a method by its number; the value says so if an earlier label still holds."""
     label, back_since = bands.label(number, evidence.reading.as_of, last)
     own = bands.own_label(number)
-    held = "" if own == label else f"; on its own {own}"
+    held = "" if own == label else f", not yet back to {own}"
     return SignalResult(label, value + held, basis, back_since)
 
 
@@ -309,7 +309,7 @@ def us_rates(evidence: MacroEvidence) -> SignalResult:
     change, slope = 100 * now.us10y_change.points, 100 * now.slope
     value = (
         f"10y {now.us10y:.2f} %, {change:+.0f} bp in 20 days ({abs(now.us10y_change.moves):.2f} "
-        f"usual moves); slope {slope:+.0f} bp; as of {now.day}"
+        f"times the usual move); slope {slope:+.0f} bp; as of {now.day}"
     )
     return SignalResult(now.move, value)
 

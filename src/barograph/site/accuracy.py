@@ -36,7 +36,7 @@ _HORIZONS: Mapping[str, str] = {"8h": f"8{NBSP}h", "24h": f"24{NBSP}h", "7d": f"
 
 _FINDINGS: Mapping[str, str] = {
     "not-tested": "Not tested",
-    "could-not-tell": "Could not tell",
+    "could-not-tell": "We could not tell",
     "no-difference": "No difference that would matter",
     "higher": "Higher than after other labels",
     "lower": "Lower than after other labels",
@@ -88,7 +88,13 @@ def _counts(rows: Sequence[Measured]) -> str:
 
 
 def _count(row: Measured) -> str:
-    return f"{row.label} {row.fewest} in {row.episodes} episodes"
+    others = (
+        f" ({row.others.count} with other labels)"
+        if row.followed.count >= FEWEST > row.others.count
+        else ""
+    )
+    episodes = f"{row.episodes} episode{'s' * (row.episodes != 1)}"
+    return f"{row.label} {row.followed.count} in {episodes}{others}"
 
 
 def case(row: Measured) -> str:

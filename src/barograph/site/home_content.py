@@ -309,10 +309,7 @@ def _lead(
     said: list[str] = []
     interest = None if btc.contract is None else btc.contract.open_interest_usd
     if interest is not None:
-        # The level is in USD, so the change must not read as the one to that level.
-        coins = btc.change.open_interest_coins_pct
-        moved = "" if coins is None else f" {_direction(coins)} in coins; it"
-        said.append(f"Its open interest{moved} is {usd(interest)}.")
+        said.append(f"Its open interest is {usd(interest)}{_in_coins(btc)}.")
     if regime is not None and regime.funding_8h_pct is not None:
         paid = f"{abs(regime.funding_8h_pct):.4f} %"
         payer, payee = ("Longs", "shorts") if regime.funding_8h_pct > 0 else ("Shorts", "longs")
@@ -324,6 +321,17 @@ def _lead(
         amount = usd(liquidated.total_usd) if liquidated.total_usd else "nothing"
         said.append(f"In 24 hours, {amount} was liquidated at {venue}{most}.")
     return " ".join(said)
+
+
+def _in_coins(btc: Asset) -> str:
+    """The change of open interest; it names its unit, because the level is in USD."""
+    coins = btc.change.open_interest_coins_pct
+    if coins is None:
+        return ""
+    moved = (
+        f"{'up' if coins > 0 else 'down'} {abs(coins):.1f} %" if round(coins, 1) else "unchanged"
+    )
+    return f", {moved} in coins over 24 hours"
 
 
 def _direction(percent: float) -> str:

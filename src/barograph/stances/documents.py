@@ -123,9 +123,9 @@ Moment = Annotated[str, Field(description="Timestamp.")]
 Confidence = Annotated[
     str,
     Field(
-        description="`low`, `medium` or `high`: how complete the data behind the decision was. It "
-        "is not a probability and is never scored. `btc-etf-stance` always has complete data; "
-        "there `high` means that five days of flow reach twice the threshold."
+        description="`low`, `medium` or `high`: how complete the data was. Not a probability, "
+        "never scored. For `btc-etf-stance`, `high` means that five days of flow reach twice the "
+        "threshold."
     ),
 ]
 
@@ -173,9 +173,9 @@ class StanceEvidence(WireModel):
         dict[str, Any],
         Field(
             description="The retained input; its form depends on kind and method. "
-            "`funding-regime/2` has every rate that the scores compare, with its time of "
-            "settlement, `rates-desk/2` every yield behind the usual moves. Examples show two "
-            "entries of each list."
+            "`funding-regime/2` has every rate behind the scores, with its time of settlement; "
+            "`rates-desk/2` every yield behind the usual move. "
+            "Examples cut lists short."
         ),
     ]
 
@@ -191,8 +191,8 @@ class StanceLeg(WireModel):
             "Funding: fundingRatePct8h, score, score24hAgo, delta24h. ETF: netFlowUsd, flow5dUsd, "
             "flow5dPctAum, holdingsBtc, streakDays, regime, knownDays (days with figures, at most "
             "60). Rates: us3m, us2y, us10y, slope10y3m, "
-            "us10yChange20d, slopeChange20d, us10yMoves20d and slopeMoves20d (the same changes in "
-            "usual moves), sofr, effr, effrPlaceInRange, inverted."
+            "us10yChange20d, slopeChange20d, us10yMoves20d and slopeMoves20d (the same changes "
+            "divided by the usual move), sofr, effr, effrPlaceInRange, inverted."
         ),
     ]
     decision: StanceDecision

@@ -162,9 +162,9 @@ def _decide(used: Sequence[Settlement], score: Levels) -> Decision:
     label, why = _label(rate, _crowd(used))
     confidence = "low" if "score" not in score else "medium" if "delta24h" not in score else "high"
     rationale = (
-        f"BTC funding settled at {rate:+.{PLACES}f} % per 8 hours: {why}. The exchange reported "
-        f"{len(window)} rates of the last {WINDOW_DAYS} days, which cover "
-        f"{_covered_pct(window):g} % of them."
+        f"BTC funding settled at {rate:+.{PLACES}f} % per 8 hours: {why}. The exchange has "
+        f"reported {len(window)} rates for the last {WINDOW_DAYS} days, "
+        f"{_covered_pct(window):g} % of that time."
     )
     return Decision(label, confidence, rationale, BY)
 
@@ -179,12 +179,18 @@ def _crowd(used: Sequence[Settlement]) -> list[float]:
 def _label(rate: float, crowd: Sequence[float]) -> tuple[str, str]:
     """The label and the reason; a crowded side must have paid heavily for 16 hours."""
     if crowd and min(crowd) >= LONG_CROWDED_PCT:
-        return "cautious", f"longs paid heavily at every settlement of {CROWD_HOURS} hours"
+        return "cautious", f"longs paid heavily at every settlement of the last {CROWD_HOURS} hours"
     if crowd and max(crowd) <= SHORT_CROWDED_PCT:
-        return "stand-aside", f"shorts paid heavily at every settlement of {CROWD_HOURS} hours"
+        return (
+            "stand-aside",
+            f"shorts paid heavily at every settlement of the last {CROWD_HOURS} hours",
+        )
     if rate <= SHORT_PCT:
         return "constructive", "shorts paid longs"
-    return "neutral", f"no side is known to have paid heavily throughout {CROWD_HOURS} hours"
+    return (
+        "neutral",
+        f"neither side is known to have paid heavily for all of the last {CROWD_HOURS} hours",
+    )
 
 
 _CONDITIONS = (

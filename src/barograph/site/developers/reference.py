@@ -317,8 +317,8 @@ STANCE_RULES = {
     f"Cautious if every rate of the last {funding.CROWD_HOURS} hours is at or above "
     f"{percent(funding.LONG_CROWDED_PCT)} per 8 h, stand-aside if every one is at or below "
     f"{percent(funding.SHORT_CROWDED_PCT)}. Otherwise constructive if the newest is at or below "
-    f"{percent(funding.SHORT_PCT)}, else neutral. While the primary venue is away, no version is "
-    "issued, and the last one expires.",
+    f"{percent(funding.SHORT_PCT)}, else neutral. While the primary venue is unavailable, no "
+    "version is issued, and the last one expires.",
     rates.KIND: f"By the change of the 10-year yield over {LOOK_BACK} data days: cautious if it "
     "rose by its usual move or more, constructive if it fell by as much, else neutral. The usual "
     f"move is one standard deviation over {LOOK_BACK} days, from the mean size of the last "

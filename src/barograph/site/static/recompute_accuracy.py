@@ -78,7 +78,7 @@ FINDINGS = {
     "higher": "BTC returned more than after other labels",
     "lower": "BTC returned less than after other labels",
     "no-difference": "No difference that would matter",
-    "could-not-tell": "Could not tell",
+    "could-not-tell": "We could not tell",
 }
 DRAWS = 20 * 18 * 20  # 20 of them decide; 18 tests, all right on 19 of 20 pages
 CAUTION = (
@@ -550,8 +550,9 @@ def headline(rows: dict[tuple[str, str, str], Json], legs: int) -> str:
         sides = [(row["followed"]["count"], row["others"]["count"]) for row in tests.values()]
         cases, spells = max(map(min, sides)), max(row["episodes"] for row in tests.values())
         return (
-            f"Too few cases to say anything: “constructive” and “cautious” have at most {cases} of "
-            f"the {FEWEST} cases and {spells} of the {FEWEST_EPISODES} episodes needed."
+            "Too few cases to say anything: to compare “constructive” or “cautious” with the other "
+            f"labels, we need {FEWEST} cases on each side and {FEWEST_EPISODES} episodes. We have "
+            f"at most {cases} and {spells}."
         )
     texts = []
     for found, words in FINDINGS.items():
@@ -565,10 +566,12 @@ def shown_as(_: str, horizon: str, label: str, row: Json) -> str:
     """One comparison in words."""
     over = {"8h": "8 h", "24h": "24 h", "7d": "7 days"}[horizon]
     difference, seen = (row["comparison"][name] for name in ("difference", "detectable"))
-    least = "no difference" if seen is None else f"{seen:.2f} % or more"
+    least = "could not have seen any"
+    if seen is not None:
+        least = f"would probably have seen {seen:.2f} % or more"
     is_opposite = {row["finding"], CLAIMS[label]} == {"higher", "lower"}
     opposite = ", the opposite of its claim" if is_opposite else ""
-    return f"{label} over {over} ({difference:+.2f} %{opposite}; {least} would probably have shown)"
+    return f"{label} over {over} (difference {difference:+.2f} %{opposite}; we {least})"
 
 
 def same(where: str, published: Json, calculated: Json) -> None:
