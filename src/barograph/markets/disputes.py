@@ -8,10 +8,10 @@ jump between two settlements is wrong. So is a venue whose values stopped changi
 compared with it. A move of all venues is the market's.
 """
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
-from math import asinh, copysign, exp, inf, log
+from math import asinh, copysign, exp, log
 from statistics import median
 from typing import Literal, NamedTuple
 
@@ -36,7 +36,7 @@ class Dispute(Struct, frozen=True):
     that found nothing, or the last change of values that stopped changing."""
 
     why: str
-    """What was found first, with its numbers."""
+    """What was found first."""
 
 
 class Disputes(Struct, frozen=True):
@@ -131,7 +131,7 @@ class _Check(NamedTuple):
         """How far a venue moved; rates away from zero, or else towards and through it."""
         if self.measure != "funding":
             return self.difference(now, then)
-        one, other, rate, hours = now[self.name], then[self.name], then["rate"], then["hours"]
+        one, other, rate, hours = now["funding"], then["funding"], then["rate"], then["hours"]
         moves = [
             # A rate that is stated for a longer interval is smaller per eight hours.
             (one[name] - other[name])
@@ -179,7 +179,6 @@ _CHECKS: Sequence[_Check] = (
     *(_Check("open-interest", "coins", OPEN_INTEREST_FLOOR, asset) for asset in (*MAJORS, None)),
     *(_Check("funding", "funding", UNIT_FLOOR, asset) for asset in MAJORS),
     _Check("funding", "funding", FUNDING_FLOOR),
-    _Check("funding", "rate", UNIT_FLOOR),
 )
 
 
@@ -187,33 +186,33 @@ def _values(reading: Perpetuals, last: Values | None) -> Values:
     """Logarithms of prices per coin and of coins, rates per eight hours, and times."""
     names = ("price", "multiplied", "coins", "at", "rate", "hours", "settles at", "funding")
     values: Values = {name: {} for name in names}
+    price, multiplied, coins, at, rate, hours, settles_at, path = values.values()
     for contract in reversed(reading.contracts):  # the first contract of an asset counts
         asset, multiplier = contract.coin or contract.base, contract.multiplier
-        values["price"][asset] = price = log(contract.mark / multiplier)
+        price[asset] = log(contract.mark / multiplier)
         if multiplier > 1:
-            values["multiplied"][asset] = price
-        coins = contract.open_interest_coins
-        if coins is not None and coins > 0:
-            values["coins"][asset] = log(coins * multiplier)
-        values["at"][asset] = contract.open_interest_at or reading.as_of
-        values["rate"][asset] = path = asinh(contract.funding_8h_pct / RATE_AT_REST)
-        values["hours"][asset] = contract.funding_interval_hours
-        values["settles at"][asset] = settles_at = contract.next_funding_time
+            multiplied[asset] = price[asset]
+        size = contract.open_interest_coins
+        if size is not None and size > 0:
+            coins[asset] = log(size * multiplier)
+        at[asset] = contract.open_interest_at or reading.as_of
+        rate[asset] = path[asset] = asinh(contract.funding_8h_pct / RATE_AT_REST)
+        hours[asset] = contract.funding_interval_hours
+        settles_at[asset] = contract.next_funding_time
         if last is not None and asset in last["rate"]:
             # Without the jumps at settlements, where a rate begins again as the mean of a minute.
-            is_settled = last["settles at"][asset] != settles_at
-            path = last["funding"][asset] + (0.0 if is_settled else path - last["rate"][asset])
-        values["funding"][asset] = path
+            is_settled = last["settles at"][asset] != settles_at[asset]
+            move = 0.0 if is_settled else rate[asset] - last["rate"][asset]
+            path[asset] = last["funding"][asset] + move
     return values
 
 
 class _Changes:
     """Whether a value of a venue always changes from one comparison to the next."""
 
-    def __init__(self, now: int) -> None:
+    def __init__(self) -> None:
         self._past: deque[bool] = deque(maxlen=USUAL)
-        self._still = 0
-        self.changed_at = now
+        self._still = self.changed_at = 0
 
     def see(self, now: int, *, has_changed: bool) -> None:
         if has_changed:
@@ -230,13 +229,6 @@ class _Changes:
     @property
     def is_frozen(self) -> bool:
         return self.is_still and self._still >= FROZEN_AFTER and len(self._past) == USUAL
-
-
-class _Difference(NamedTuple):
-    """A difference of two venues, the first less the second, from its usual value."""
-
-    excess: float
-    is_abnormal: bool
 
 
 class _Suspicion(NamedTuple):
@@ -264,7 +256,7 @@ class DisputeTracker:
 
         self._last: dict[str, tuple[int, Values]] = {}
         self._gaps: dict[tuple[_Check, str, str], deque[float]] = {}
-        self._changes: dict[tuple[_Check, str], _Changes] = {}
+        self._changes: dict[tuple[_Check, str], _Changes] = defaultdict(_Changes)
         self._market = deque([0.0], maxlen=60)
         """The logarithm of the price of BTC in an hour of comparisons, from where it began."""
 
@@ -305,7 +297,12 @@ class DisputeTracker:
         self._seen.append(values)
         self._last |= {venue: (now, each) for venue, each in values.items()}
         self._ready_at = self._ready_at or now + WARM_UP * MINUTE
-        self._current = Disputes(now, tuple(self._raised()), self._ready_at)
+        raised = [
+            Dispute(*key, known.since, known.why)
+            for key, known in sorted(self._suspicions.items())
+            if known.times >= RAISED_AFTER
+        ]
+        self._current = Disputes(now, tuple(raised), self._ready_at)
         return self._current
 
     def _forget(self, venues: Collection[str], now: int) -> None:
@@ -316,7 +313,8 @@ class DisputeTracker:
         for venue in [name for name, (at, _) in self._last.items() if now - at > MAX_GAP]:
             del self._last[venue]
             self._gaps = {key: gaps for key, gaps in self._gaps.items() if venue not in key}
-            self._changes = {key: each for key, each in self._changes.items() if venue not in key}
+            for check in _CHECKS:
+                self._changes.pop((check, venue), None)
 
     def _follow_market(self, values: Mapping[str, Values]) -> None:
         """Follow the price of BTC by the venue that moved least: an error is no move."""
@@ -348,7 +346,7 @@ class DisputeTracker:
             # While nothing changes anywhere, the market rests.
             if has_changed is None or not (has_changed or others):
                 continue
-            changes = self._changes.setdefault((check, venue), _Changes(now))
+            changes = self._changes[check, venue]
             changes.see(now, has_changed=has_changed)
             if changes.is_frozen:
                 minutes = round((now - changes.changed_at) / MINUTE)
@@ -364,10 +362,12 @@ class DisputeTracker:
     def _check(self, check: _Check, values: Mapping[str, Values]) -> Iterator[tuple[str, str]]:
         """What is wrong with each venue, empty if nothing is; no answer where nobody knows."""
         suspects = {venue for venue, measure in self._suspicions if measure == check.measure}
-        usable = {name: values[name] for name in sorted(values) if not self._is_still(check, name)}
-        differences = self._differences(check, usable, suspects)
+        usable = [name for name in sorted(values) if not self._changes[check, name].is_still]
+        differences = self._differences(check, {name: values[name] for name in usable}, suspects)
         for venue in usable:
             others = [name for name in usable if name not in {venue, *suspects}]
+            if not others and venue in suspects:  # or two suspects would wait for each other
+                others = [name for name in usable if name != venue]
             if check.measure == "funding":
                 why = self._jump(venue, others, check, values)
             else:
@@ -375,20 +375,14 @@ class DisputeTracker:
             if why is not None:
                 yield venue, why
 
-    def _is_still(self, check: _Check, venue: str) -> bool:
-        changes = self._changes.get((check, venue))
-        return changes is not None and changes.is_still
-
     def _differences(
         self, check: _Check, values: Mapping[str, Values], suspects: Collection[str]
-    ) -> dict[tuple[str, str], _Difference]:
-        """Compare each pair of venues, and learn what is usual; rates have no usual difference."""
-        differences: dict[tuple[str, str], _Difference] = {}
-        if check.measure == "funding":
-            return differences
+    ) -> dict[tuple[str, str], float]:
+        """How far each pair is from its usual difference, 0 if that is normal; learn the usual."""
+        differences: dict[tuple[str, str], float] = {}
         for one, other in combinations(values, 2):
             gap = check.difference(values[one], values[other])
-            if gap is None:
+            if gap is None or check.measure == "funding":
                 continue
             known = self._gaps.setdefault((check, one, other), deque(maxlen=USUAL))
             if len(known) >= WARM_UP:
@@ -397,9 +391,8 @@ class DisputeTracker:
                 if check.measure == "price":  # one coin has one price
                     usual = max(-check.floor, min(check.floor, usual))
                 limit = self._stress * max(check.floor, SPREADS * spread)
-                is_abnormal = abs(gap - usual) > limit
-                differences[one, other] = _Difference(gap - usual, is_abnormal)
-                differences[other, one] = _Difference(usual - gap, is_abnormal)
+                excess = gap - usual if abs(gap - usual) > limit else 0.0
+                differences |= {(one, other): excess, (other, one): -excess}
             if one not in suspects and other not in suspects:
                 known.append(gap)
         return differences
@@ -410,25 +403,22 @@ class DisputeTracker:
         others: Sequence[str],
         check: _Check,
         values: Mapping[str, Values],
-        differences: Mapping[tuple[str, str], _Difference],
+        differences: Mapping[tuple[str, str], float],
     ) -> str | None:
         own = {name: differences[venue, name] for name in others if (venue, name) in differences}
         if not own:
             return None
-        signs = {each.excess > 0 for each in own.values()}
-        if len(signs) > 1 or not all(each.is_abnormal for each in own.values()):
+        if not (min(own.values()) > 0 or max(own.values()) < 0):
             return ""
-        others_agree = any(
-            pair in differences and not differences[pair].is_abnormal
-            for pair in combinations(own, 2)
-        )
+        others_agree = any(differences.get(pair) == 0 for pair in combinations(own, 2))
         if not (others_agree or (venue, check.measure) in self._suspicions):
             # In ten minutes the price also moves at a venue that is right.
             least = self._stress * check.floor * (MOVED if check.measure == "price" else 1)
             if not _moved_alone(check, (venue, *own), self._seen[0], values, least):
                 return None
-        factor = exp(median(each.excess for each in own.values()))
-        usual = f"{factor:.3g} times what it usually is compared with {_titles(own)}"
+        usual = (
+            f"{exp(median(own.values())):.3g} times what it usually is compared with {_titles(own)}"
+        )
         return f"the {check.subject} is {usual}"
 
     def _jump(
@@ -439,10 +429,9 @@ class DisputeTracker:
         before = self._seen[-1] if suspicion is None else suspicion.before
         if not others or venue not in before:
             return None
-        least = self._stress * check.floor
-        if not _moved_alone(check, (venue, *others), before, values, least):
+        if not _moved_alone(check, (venue, *others), before, values, self._stress * check.floor):
             return ""
-        return f"the {check.subject} jumped between two settlements, but not at {_titles(others)}"
+        return f"the {check.subject} jumped within a minute, but not at {_titles(others)}"
 
     def _judge(self, findings: Mapping[Key, str], since: int, now: int) -> None:
         for key in {*findings, *self._suspicions}:
@@ -458,11 +447,6 @@ class DisputeTracker:
                 if now - fine_since >= CLEARED_AFTER:
                     del self._suspicions[key]
 
-    def _raised(self) -> Iterator[Dispute]:
-        for (venue, measure), suspicion in sorted(self._suspicions.items()):
-            if suspicion.times >= RAISED_AFTER:
-                yield Dispute(venue, measure, suspicion.since, suspicion.why)
-
 
 def _moved_alone(
     check: _Check,
@@ -472,9 +456,11 @@ def _moved_alone(
     least: float,
 ) -> bool:
     """Whether the first venue moved, and much further than the others."""
-    moves = [check.move(now[name], before[name]) if name in before else None for name in venues]
-    own, *others = (inf if move is None else abs(move) for move in moves)
-    return inf > own > max(least, MOVED * max(others))
+    moves = (check.move(now[name], before[name]) if name in before else None for name in venues)
+    own = next(moves) or 0.0
+    return abs(own) > least and all(
+        move is not None and abs(own) > MOVED * abs(move) for move in moves
+    )
 
 
 def _titles(venues: Iterable[str]) -> str:

@@ -13,21 +13,19 @@ LATE = 10 * SECOND
 SMALLEST_MOVE = 0.001
 """A price that moved less may have moved after the liquidation."""
 
-MOST_VOTES = 2
-"""At most so many votes count per comparison: many positions close at one turn of the market."""
-
-CERTAIN = 8
-"""Four comparisons that contradict, with none that agrees: one in ten liquidations is at a turn."""
+CERTAIN = 7
+"""So many comparisons that contradict, with none that agrees: if one in ten liquidations is at a
+turn of the market, they are all by chance once in years."""
 
 FINE = 2
-"""One comparison may contradict by chance. If it is more at two venues, the price is in doubt."""
+"""Two comparisons may contradict by chance. If it is more at two venues, the price is in doubt."""
 
 
 class SideScores:
     """How much the sides of liquidations contradict the price.
 
-    A long is liquidated below the price of a minute before, a short above it. Each contradiction
-    adds to a venue's score and each agreement takes away from it, down to zero (a CUSUM test).
+    A long is liquidated below the price of a minute before, a short above it. A comparison in which
+    most contradict adds 1 to a venue's score, and another takes 1 away, down to 0 (a CUSUM test).
     """
 
     def __init__(self) -> None:
@@ -44,8 +42,8 @@ class SideScores:
         for venue, closed in liquidations.items():
             counted = [each for each in closed if span[0] <= each.at + LATE < span[1]]
             votes = _votes(counted, self._before.get(venue, {}))
-            votes = max(-MOST_VOTES, min(MOST_VOTES, votes))
-            self._scores[venue] = max(0, min(CERTAIN, self._scores[venue] + votes))
+            vote = (votes > 0) - (votes < 0)  # many positions close at one turn of the market
+            self._scores[venue] = max(0, min(CERTAIN, self._scores[venue] + vote))
         self._before = {
             venue: {contract.contract: contract for contract in reading.contracts}
             for venue, reading in readings.items()
