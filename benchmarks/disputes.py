@@ -28,7 +28,6 @@ from benchmarks import bench
 TITLE = "Disputes between venues: comparisons until an error is found, and false accusations"
 THREE = (BYBIT, HYPERLIQUID, BINANCE)
 TWO = (BYBIT, HYPERLIQUID)
-SHARE = {BYBIT: 1.0, HYPERLIQUID: 0.3, BINANCE: 2.4}
 HOURS = {BYBIT: (8, 4), HYPERLIQUID: (1, 1), BINANCE: (8, 8)}
 SIGNIFICANT_DIGITS = {BYBIT: 7, HYPERLIQUID: 5, BINANCE: 7}
 LAG = {BYBIT: 0.1, HYPERLIQUID: 0.4, BINANCE: 0.2}
@@ -72,12 +71,9 @@ class Market:
             if self._is_stressed and draw.random() < 1 / MINUTES:
                 self._away[venue] = self.now + draw.choice((3, 20, 90, MINUTES)) * MINUTE
         closed = [(name, move < 0) for name, move in moves.items() if abs(move) > 0.003]
+        present = [venue for venue in THREE if self.now >= self._away[venue]]
         return (
-            {
-                venue: self._books[venue].reading()
-                for venue in THREE
-                if self.now >= self._away[venue]
-            },
+            {venue: self._books[venue].reading() for venue in present},
             {venue: [self._closed(venue, *each) for each in closed] for venue in (BYBIT, BINANCE)},
         )
 
@@ -103,7 +99,7 @@ class Book:
     def __init__(self, market: Market, venue: str) -> None:
         self._market, self._venue, draw = market, venue, market.draw
         listed = [name for name in market.price if name in MAJORS or draw.random() < 0.85]
-        self._coins = {name: exp(draw.gauss(9, 2)) * SHARE[venue] for name in listed}
+        self._coins = {name: exp(draw.gauss(9, 2)) for name in listed}
         self._swept: dict[str, tuple[float, int]] = {}
         self._premium = {name: draw.gauss(0, 0.03) for name in listed}
         self._premiums: dict[str, list[float]] = {name: [] for name in listed}
@@ -168,8 +164,7 @@ class Case(NamedTuple):
         return replace(contract, **{self.field: value})
 
 
-PRICE, RATE, HOURS_OF_RATE = "last_price", "funding_rate_pct", "funding_interval_hours"
-COINS = "open_interest_coins"
+PRICE, RATE, COINS = "last_price", "funding_rate_pct", "open_interest_coins"
 FROZEN = Case("price", 5)
 CASES = {
     "price +3 %": Case("price", 2, PRICE, lambda *_: 1.03),
@@ -181,8 +176,11 @@ CASES = {
     "funding x100": Case("funding", 2, RATE, lambda *_: 100),
     "funding of ETH alone x100": Case("funding", 2, RATE, lambda *_: 100, "ETH"),
     "funding with the other sign": Case("funding", 2, RATE, lambda *_: -1),
-    "funding of 4 hours as of 8, of others as of half": Case(
-        "funding", 2, HOURS_OF_RATE, lambda c, _: 2 if c.funding_interval_hours == 4 else 0.5
+    "funding interval x2 or x0.5": Case(
+        "funding",
+        2,
+        "funding_interval_hours",
+        lambda c, _: 2 if c.funding_interval_hours == 4 else 0.5,
     ),
     "open interest +50 %": Case("open-interest", 2, COINS, lambda *_: 1.5),
     "open interest of SOL alone x2": Case("open-interest", 2, COINS, lambda *_: 2, "SOL"),

@@ -98,6 +98,9 @@ ByAsset = dict[str, float]
 Values = Mapping[str, ByAsset]
 """What is compared of a venue, by the names in `_values`."""
 
+ByVenue = Mapping[str, Values]
+Key = tuple[str, Measure]
+
 
 class _Check(NamedTuple):
     measure: Measure
@@ -141,12 +144,18 @@ class _Check(NamedTuple):
         ]
         return median(moves) if moves else None
 
+    def moved_alone(self, venues: Iterable[str], now: ByVenue, then: ByVenue, least: float) -> bool:
+        """Whether the first venue moved, and much further than the others."""
+        moves = (self.move(now[name], then[name]) if name in then else None for name in venues)
+        first = next(moves)
+        own = 0.0 if first is None else abs(first)
+        return own > least and all(each is not None and own > MOVED * abs(each) for each in moves)
+
     def has_changed(self, now: Values, then: Values) -> bool | None:
         """Whether values changed; None if too few were read again to tell."""
-        one, other, at, before = now[self.name], then[self.name], now["at"], then["at"]
-        names = self.common(now, then)
+        one, other, names = now[self.name], then[self.name], self.common(now, then)
         if self.name == "coins":  # one venue reads them in turn
-            names = [name for name in names if at[name] != before[name]]
+            names = [name for name in names if now["at"][name] != then["at"][name]]
         if len(names) < (self.least if self.asset is None else 1):
             return None
         # A frozen exchange may still list or delist a coin.
@@ -234,14 +243,11 @@ class _Changes:
 class _Suspicion(NamedTuple):
     since: int
     why: str
-    before: Mapping[str, Values]
+    before: ByVenue
     """What all venues showed in the last comparison that found nothing."""
 
     times: int = 0
     fine_since: int | None = None
-
-
-Key = tuple[str, Measure]
 
 
 class DisputeTracker:
@@ -251,7 +257,7 @@ class DisputeTracker:
     """
 
     def __init__(self) -> None:
-        self._seen: deque[Mapping[str, Values]] = deque([{}], maxlen=WARM_UP)
+        self._seen: deque[ByVenue] = deque([{}], maxlen=WARM_UP)
         """What all venues showed in the last comparisons."""
 
         self._last: dict[str, tuple[int, Values]] = {}
@@ -281,10 +287,8 @@ class DisputeTracker:
             return self._current
         since = last or now
         self._forget(readings, now)
-        values = {
-            venue: _values(reading, self._last[venue][1] if venue in self._last else None)
-            for venue, reading in readings.items()
-        }
+        known = {venue: values for venue, (_, values) in self._last.items()}
+        values = {name: _values(reading, known.get(name)) for name, reading in readings.items()}
         self._follow_market(values)
         findings: dict[Key, str] = {}
         for check in _CHECKS:
@@ -298,9 +302,9 @@ class DisputeTracker:
         self._last |= {venue: (now, each) for venue, each in values.items()}
         self._ready_at = self._ready_at or now + WARM_UP * MINUTE
         raised = [
-            Dispute(*key, known.since, known.why)
-            for key, known in sorted(self._suspicions.items())
-            if known.times >= RAISED_AFTER
+            Dispute(*key, suspicion.since, suspicion.why)
+            for key, suspicion in sorted(self._suspicions.items())
+            if suspicion.times >= RAISED_AFTER
         ]
         self._current = Disputes(now, tuple(raised), self._ready_at)
         return self._current
@@ -316,7 +320,7 @@ class DisputeTracker:
             for check in _CHECKS:
                 self._changes.pop((check, venue), None)
 
-    def _follow_market(self, values: Mapping[str, Values]) -> None:
+    def _follow_market(self, values: ByVenue) -> None:
         """Follow the price of BTC by the venue that moved least: an error is no move."""
         check, last = _CHECKS[0], self._seen[-1]
         moves = (
@@ -332,7 +336,7 @@ class DisputeTracker:
         """How many times as far as in a calm hour the market ranged, at least 1."""
         return max(1.0, (max(self._market) - min(self._market)) / CALM)
 
-    def _find_frozen(self, check: _Check, values: Mapping[str, Values], now: int) -> dict[Key, str]:
+    def _find_frozen(self, check: _Check, values: ByVenue, now: int) -> dict[Key, str]:
         findings: dict[Key, str] = {}
         if check.measure == "funding":
             return findings  # rates may rest at 0.01 % for hours
@@ -350,8 +354,8 @@ class DisputeTracker:
             changes.see(now, has_changed=has_changed)
             if changes.is_frozen:
                 minutes = round((now - changes.changed_at) / MINUTE)
-                why = f"the {check.subject} has not changed for {minutes} minutes, while at "
-                why += f"{_titles(others)} it did"
+                still = f"has not changed for {minutes} minutes, while at {_titles(others)} it did"
+                why = f"the {check.subject} {still}"
                 first = _Suspicion(changes.changed_at, why, self._seen[-1], RAISED_AFTER)
                 all_measures: Sequence[Measure] = ("price", "open-interest", "funding")
                 for measure in all_measures if check == _ALL_PRICES else (check.measure,):
@@ -359,7 +363,7 @@ class DisputeTracker:
                     findings[venue, measure] = why
         return findings
 
-    def _check(self, check: _Check, values: Mapping[str, Values]) -> Iterator[tuple[str, str]]:
+    def _check(self, check: _Check, values: ByVenue) -> Iterator[tuple[str, str]]:
         """What is wrong with each venue, empty if nothing is; no answer where nobody knows."""
         suspects = {venue for venue, measure in self._suspicions if measure == check.measure}
         usable = [name for name in sorted(values) if not self._changes[check, name].is_still]
@@ -376,7 +380,7 @@ class DisputeTracker:
                 yield venue, why
 
     def _differences(
-        self, check: _Check, values: Mapping[str, Values], suspects: Collection[str]
+        self, check: _Check, values: ByVenue, suspects: Collection[str]
     ) -> dict[tuple[str, str], float]:
         """How far each pair is from its usual difference, 0 if that is normal; learn the usual."""
         differences: dict[tuple[str, str], float] = {}
@@ -402,7 +406,7 @@ class DisputeTracker:
         venue: str,
         others: Sequence[str],
         check: _Check,
-        values: Mapping[str, Values],
+        values: ByVenue,
         differences: Mapping[tuple[str, str], float],
     ) -> str | None:
         own = {name: differences[venue, name] for name in others if (venue, name) in differences}
@@ -414,7 +418,7 @@ class DisputeTracker:
         if not (others_agree or (venue, check.measure) in self._suspicions):
             # In ten minutes the price also moves at a venue that is right.
             least = self._stress * check.floor * (MOVED if check.measure == "price" else 1)
-            if not _moved_alone(check, (venue, *own), self._seen[0], values, least):
+            if not check.moved_alone((venue, *own), values, self._seen[0], least):
                 return None
         usual = (
             f"{exp(median(own.values())):.3g} times what it usually is compared with {_titles(own)}"
@@ -422,14 +426,14 @@ class DisputeTracker:
         return f"the {check.subject} is {usual}"
 
     def _jump(
-        self, venue: str, others: Sequence[str], check: _Check, values: Mapping[str, Values]
+        self, venue: str, others: Sequence[str], check: _Check, values: ByVenue
     ) -> str | None:
         """Compare rates with those of the last comparison, or of the last before a suspicion."""
         suspicion = self._suspicions.get((venue, check.measure))
         before = self._seen[-1] if suspicion is None else suspicion.before
         if not others or venue not in before:
             return None
-        if not _moved_alone(check, (venue, *others), before, values, self._stress * check.floor):
+        if not check.moved_alone((venue, *others), values, before, self._stress * check.floor):
             return ""
         return f"the {check.subject} jumped within a minute, but not at {_titles(others)}"
 
@@ -446,21 +450,6 @@ class DisputeTracker:
                 self._suspicions[key] = known._replace(fine_since=fine_since)
                 if now - fine_since >= CLEARED_AFTER:
                     del self._suspicions[key]
-
-
-def _moved_alone(
-    check: _Check,
-    venues: Iterable[str],
-    before: Mapping[str, Values],
-    now: Mapping[str, Values],
-    least: float,
-) -> bool:
-    """Whether the first venue moved, and much further than the others."""
-    moves = (check.move(now[name], before[name]) if name in before else None for name in venues)
-    own = next(moves) or 0.0
-    return abs(own) > least and all(
-        move is not None and abs(own) > MOVED * abs(move) for move in moves
-    )
 
 
 def _titles(venues: Iterable[str]) -> str:
