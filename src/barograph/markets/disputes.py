@@ -1,17 +1,17 @@
 """Finds what is wrong at a venue, by comparison with the others and with its own past (pure).
 
-Once a minute, `DisputeTracker` compares each pair of venues: prices, open interest and funding of
-BTC, ETH and SOL one by one, and the median over all coins. A difference is abnormal if it is far
-from its usual value, by the measure of its own usual spread. A venue that differs from all others,
-while two of these agree, is wrong. If no two others agree, as with two venues, the one that moved
-is wrong; if both moved, nobody knows. A venue whose values stopped changing is wrong too, and
-nobody is compared with it. A move of all venues is the market's.
+Once a minute, `DisputeTracker` compares each pair of venues: prices and open interest of BTC, ETH
+and SOL one by one, and the median over all coins. A difference is abnormal if it is far from its
+usual value, by the measure of its own usual spread. A venue that differs from all others is wrong
+if two of these agree, or if it moved and they didn't. Funding rates differ as they like, so only a
+jump between two settlements is wrong. So is a venue whose values stopped changing; nobody is
+compared with it. A move of all venues is the market's.
 """
 
-from collections import Counter, defaultdict, deque
+from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
-from math import exp, inf, log
+from math import asinh, copysign, exp, log
 from statistics import median
 from typing import Literal, NamedTuple
 
@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from barograph.board.feeds import Feed
 from barograph.kit.timestamps import MINUTE, SECOND
-from barograph.markets.liquidation_sides import SideScores, closed_positions
+from barograph.markets.liquidation_sides import SideScores
 from barograph.markets.records import MAJORS, Liquidation, Perpetuals
 from barograph.markets.venues import VENUES
 
@@ -36,7 +36,7 @@ class Dispute(Struct, frozen=True):
     that found nothing, or the last change of values that stopped changing."""
 
     why: str
-    """What was found first, with its numbers."""
+    """What was found first."""
 
 
 class Disputes(Struct, frozen=True):
@@ -61,10 +61,10 @@ EVERY = 50 * SECOND
 
 USUAL = 30
 """A usual difference is the median of this many comparisons: a drift of ten minutes is a minority
-of them, and an hour of another market has replaced them all."""
+of them, and half an hour of another market has replaced them all."""
 
 WARM_UP = 10
-"""Fewer comparisons have no usual difference."""
+"""Fewer comparisons have no usual difference. Also how many comparisons a drift is followed."""
 
 MAX_GAP = 15 * MINUTE
 """After a longer pause of a venue everything usual about it is learned again: the market moved."""
@@ -73,9 +73,9 @@ SPREADS = 10
 """A difference is abnormal at so many median absolute deviations from its usual value: nearly seven
 standard deviations, because differences between exchanges have fat tails."""
 
-CALM = 0.015
-"""In an hour whose prices range further, limits grow in proportion: in a crash, exchanges differ as
-much as they move. BTC ranges less in most hours."""
+CALM = 0.02
+"""If the price of BTC ranges further in an hour, limits grow in proportion: in a crash, exchanges
+differ as much as they move. BTC ranges less in most hours."""
 
 RAISED_AFTER = 2
 """How many comparisons in a row must find a difference: a single one may be a bad reading."""
@@ -83,34 +83,23 @@ RAISED_AFTER = 2
 CLEARED_AFTER = 5 * MINUTE
 """How long nothing must be found: an error that comes and goes is one dispute."""
 
-MIN_ASSETS = 8
-"""A median over fewer coins may be the error of a single coin."""
-
-MIN_SPECIAL_ASSETS = 3
-"""How many multiplier contracts, or contracts with a new interval, are compared on their own."""
+FROZEN_AFTER = 5
+"""How many comparisons a value must stay the same that changed in each of the `USUAL` before. One
+that rests by chance so often that this is likely has not always changed in half an hour."""
 
 MOVED = 2
 """Without a majority, a venue is wrong if it moved so many times as far as the others."""
 
-UNLIKELY = 1e-7
-"""How unlikely it must be that a live value stays the same for so long, by how often it did in the
-last hour: a value that always changed is frozen after four comparisons, and no venue is accused
-by chance in a million minutes."""
-
-STILL_SHARE = 0.95
-"""All coins count as unchanged if so many are: a frozen exchange may still list or delist one."""
-
-SMALLEST_RATE_PCT = 1e-4
-"""A rate closer to zero has neither sign nor scale."""
-
-FLIPPED_SHARE = 0.6
-OTHERS_FLIPPED_SHARE = 0.3
-"""An inverted sign flips nearly all rates of one venue at once, and few of the others. At a
-settlement, when rates begin again, less than half of them flip."""
+RATE_AT_REST = 0.01
+"""In percent per eight hours: larger rates are compared by their ratio, smaller ones by their
+difference, because they have neither sign nor scale."""
 
 ByAsset = dict[str, float]
 Values = Mapping[str, ByAsset]
 """What is compared of a venue, by the names in `_values`."""
+
+ByVenue = Mapping[str, Values]
+Key = tuple[str, Measure]
 
 
 class _Check(NamedTuple):
@@ -124,18 +113,58 @@ class _Check(NamedTuple):
     asset: str | None = None
     """The only asset that counts; None for the median over all."""
 
-    least: int = MIN_ASSETS
+    least: int = 8
+    """A median over fewer coins may be the error of a single coin."""
 
-    def middle(self, differences: ByAsset) -> float | None:
-        """The difference that counts."""
+    def common(self, ours: Values, theirs: Values) -> list[str]:
+        """The assets that count and have both values; none if these are too few."""
+        one, other = ours[self.name], theirs[self.name]
         if self.asset is not None:
-            return differences.get(self.asset)
-        return median(differences.values()) if len(differences) >= self.least else None
+            return [self.asset] if self.asset in one and self.asset in other else []
+        names = [name for name in one if name in other]
+        return names if len(names) >= self.least else []
+
+    def difference(self, ours: Values, theirs: Values) -> float | None:
+        """How far the first values are from the second."""
+        one, other = ours[self.name], theirs[self.name]
+        differences = [one[name] - other[name] for name in self.common(ours, theirs)]
+        return median(differences) if differences else None
+
+    def move(self, now: Values, then: Values) -> float | None:
+        """How far a venue moved; rates away from zero, or else towards and through it."""
+        if self.measure != "funding":
+            return self.difference(now, then)
+        one, other, rate, hours = now["funding"], then["funding"], then["rate"], then["hours"]
+        moves = [
+            # A rate that is stated for a longer interval is smaller per eight hours.
+            (one[name] - other[name])
+            * (-1 if (now["hours"][name] > hours[name]) else 1)
+            * copysign(1, rate[name])
+            for name in self.common(now, then)
+        ]
+        return median(moves) if moves else None
+
+    def moved_alone(self, venues: Iterable[str], now: ByVenue, then: ByVenue, least: float) -> bool:
+        """Whether the first venue moved, and much further than the others."""
+        moves = (self.move(now[name], then[name]) if name in then else None for name in venues)
+        first = next(moves)
+        own = 0.0 if first is None else abs(first)
+        return own > least and all(each is not None and own > MOVED * abs(each) for each in moves)
+
+    def has_changed(self, now: Values, then: Values) -> bool | None:
+        """Whether values changed; None if too few were read again to tell."""
+        one, other, names = now[self.name], then[self.name], self.common(now, then)
+        if self.name == "coins":  # one venue reads them in turn
+            names = [name for name in names if now["at"][name] != then["at"][name]]
+        if len(names) < (self.least if self.asset is None else 1):
+            return None
+        # A frozen exchange may still list or delist a coin.
+        return sum(one[name] != other[name] for name in names) > len(names) / 20
 
     @property
     def subject(self) -> str:
-        what = _WORDS[self.measure]
-        return f"{what} of {self.asset}" if self.asset else f"{what} of all coins (median)"
+        what = {"open-interest": "open interest", "funding": "funding rate"}.get(self.measure)
+        return f"{what or self.measure} of {self.asset or 'all coins (median)'}"
 
 
 PRICE_FLOOR = log(1.006)
@@ -144,169 +173,81 @@ PRICE_FLOOR = log(1.006)
 OPEN_INTEREST_FLOOR = log(1.3)
 """A single account can be a fifth of the open interest at the smallest venue, and close."""
 
-FUNDING_FLOOR = log(1.5)
-"""The median rate of all coins moves by less within minutes, even when a new interval begins."""
+FUNDING_FLOOR = 0.3
+"""The median rate of all coins moves by less within a minute. Rates at rest that double move by
+0.56."""
 
-MAJOR_RATE_FLOOR = 0.1
-"""In percent per eight hours, ten times the rate at rest. The rate of a single coin may well double
-at one venue, so only an error of unit is found here."""
+UNIT_FLOOR = 2.0
+"""The rate of a single coin may well double at one venue, so only an error of unit is found."""
 
-_WORDS: Mapping[Measure, str] = {
-    "price": "price",
-    "open-interest": "open interest",
-    "funding": "funding rate",
-}
+_ALL_PRICES = _Check("price", "price", PRICE_FLOOR)
 _CHECKS: Sequence[_Check] = (
-    *(_Check("price", "price", PRICE_FLOOR, asset) for asset in (*MAJORS, None)),
-    _Check("price", "multiplied", PRICE_FLOOR, least=MIN_SPECIAL_ASSETS),
+    *(_Check("price", "price", PRICE_FLOOR, asset) for asset in MAJORS),
+    _ALL_PRICES,
+    _Check("price", "multiplied", PRICE_FLOOR, least=3),  # few contracts are for 1000 coins
     *(_Check("open-interest", "coins", OPEN_INTEREST_FLOOR, asset) for asset in (*MAJORS, None)),
-    *(_Check("funding", "rate path", MAJOR_RATE_FLOOR, asset) for asset in MAJORS),
-    _Check("funding", "scale path", FUNDING_FLOOR),
+    *(_Check("funding", "funding", UNIT_FLOOR, asset) for asset in MAJORS),
+    _Check("funding", "funding", FUNDING_FLOOR),
 )
 
 
 def _values(reading: Perpetuals, last: Values | None) -> Values:
-    """Logarithms of prices per coin, of coins and of sizes of rates; rates in percent per 8 h."""
-    price: ByAsset = {}
-    multiplied: ByAsset = {}
-    coins: ByAsset = {}
-    coins_at: ByAsset = {}
-    rate: ByAsset = {}
-    scale: ByAsset = {}
-    hours: ByAsset = {}
-    settles_at: ByAsset = {}
+    """Logarithms of prices per coin and of coins, rates per eight hours, and times."""
+    names = ("price", "multiplied", "coins", "at", "rate", "hours", "settles at", "funding")
+    values: Values = {name: {} for name in names}
+    price, multiplied, coins, at, rate, hours, settles_at, path = values.values()
     for contract in reversed(reading.contracts):  # the first contract of an asset counts
         asset, multiplier = contract.coin or contract.base, contract.multiplier
-        price[asset] = mark = log(contract.mark / multiplier)
+        price[asset] = log(contract.mark / multiplier)
         if multiplier > 1:
-            multiplied[asset] = mark
+            multiplied[asset] = price[asset]
         size = contract.open_interest_coins
         if size is not None and size > 0:
             coins[asset] = log(size * multiplier)
-            coins_at[asset] = contract.open_interest_at or inf
-        rate[asset] = eight_hours = contract.funding_8h_pct
+        at[asset] = contract.open_interest_at or reading.as_of
+        rate[asset] = path[asset] = asinh(contract.funding_8h_pct / RATE_AT_REST)
         hours[asset] = contract.funding_interval_hours
         settles_at[asset] = contract.next_funding_time
-        if abs(eight_hours) >= SMALLEST_RATE_PCT:
-            scale[asset] = log(abs(eight_hours))
-    values = {"price": price, "multiplied": multiplied, "coins": coins, "coins_at": coins_at}
-    values |= {"rate": rate, "scale": scale, "hours": hours, "settles at": settles_at}
-    majors = {name: rate[name] for name in MAJORS if name in rate}
-    for name, known in (("rate", majors), ("scale", scale)):
-        path = f"{name} path"
-        values[path] = known if last is None else _path(last, name, known, settles_at)
+        if last is not None and asset in last["rate"]:
+            # Without the jumps at settlements, where a rate begins again as the mean of a minute.
+            is_settled = last["settles at"][asset] != settles_at[asset]
+            move = 0.0 if is_settled else rate[asset] - last["rate"][asset]
+            path[asset] = last["funding"][asset] + move
     return values
 
 
-def _path(last: Values, name: str, values: ByAsset, settles_at: ByAsset) -> ByAsset:
-    """Rates without the jumps at settlements, where each begins again as the mean of a minute."""
-    then, path, settled_at = last[name], last[f"{name} path"], last["settles at"]
-    found = {}
-    for asset, value in values.items():
-        if asset not in path:
-            found[asset] = value
-        elif asset in then and settled_at[asset] == settles_at[asset]:
-            found[asset] = path[asset] + value - then[asset]
+class _Changes:
+    """Whether a value of a venue always changes from one comparison to the next."""
+
+    def __init__(self) -> None:
+        self._past: deque[bool] = deque(maxlen=USUAL)
+        self._still = self.changed_at = 0
+
+    def see(self, now: int, *, has_changed: bool) -> None:
+        if has_changed:
+            self._past.extend([False] * self._still + [True])
+            self._still, self.changed_at = 0, now
         else:
-            found[asset] = path[asset]
-    return found
-
-
-def _differences(ours: ByAsset, theirs: ByAsset, asset: str | None = None) -> ByAsset:
-    names = ours.keys() & theirs.keys() if asset is None else {asset} & ours.keys() & theirs.keys()
-    return {name: ours[name] - theirs[name] for name in names}
-
-
-class _Difference(NamedTuple):
-    """A difference of two venues, the first less the second, from its usual value."""
-
-    excess: float
-    limit: float
+            self._still += 1
 
     @property
-    def is_abnormal(self) -> bool:
-        return abs(self.excess) > self.limit
+    def is_still(self) -> bool:
+        """Whether a value that always changed did not; it can't tell about other venues."""
+        return self._still > 0 and len(self._past) >= WARM_UP and all(self._past)
 
-
-class _Finding(NamedTuple):
-    why: str
-    """Empty if nothing is wrong."""
-
-    since: int = 0
-    is_certain: bool = False
-    """Whether one comparison is enough."""
+    @property
+    def is_frozen(self) -> bool:
+        return self.is_still and self._still >= FROZEN_AFTER and len(self._past) == USUAL
 
 
 class _Suspicion(NamedTuple):
     since: int
     why: str
+    before: ByVenue
+    """What all venues showed in the last comparison that found nothing."""
+
     times: int = 0
     fine_since: int | None = None
-
-
-class _Stillness:
-    """How often a value of a venue stays the same from one comparison to the next."""
-
-    def __init__(self, now: int) -> None:
-        self._past: deque[bool] = deque(maxlen=2 * USUAL)
-        self.run = 0
-        self.changed_at = now
-
-    @property
-    def chance(self) -> float:
-        """How likely a run of unchanged values as long as the current one is."""
-        # Laplace's rule of succession: an hour without one doesn't make it impossible.
-        often = (sum(self._past) + 1) / (len(self._past) + 2)
-        return often**self.run
-
-    def see(self, now: int, *, is_same: bool, others_changed: bool) -> None:
-        """Count a comparison; while nothing changes anywhere, the market rests."""
-        if not is_same:
-            if self.run and self.chance >= UNLIKELY:
-                self._past.extend([True] * self.run)
-            self._past.append(False)
-            self.run, self.changed_at = 0, now
-        elif others_changed:
-            self.run += 1
-
-
-class _Past:
-    """What is known of one venue."""
-
-    def __init__(self, values: Values, now: int) -> None:
-        self.at = now
-        self.last = self.good = values
-        """The values of the last comparison, and of the last one in which it was not suspect."""
-
-        self._marks = deque([values], maxlen=3)
-        self._marked_at = now
-        self.still = {check: _Stillness(now) for check in _CHECKS}
-
-    @property
-    def before(self) -> Values:
-        """The values of twenty to thirty minutes ago."""
-        return self._marks[0]
-
-    def follow(self, values: Values, now: int, *, is_suspect: bool) -> None:
-        self.at, self.last = now, values
-        self.good = self.good if is_suspect else values
-        if not is_suspect and now - self._marked_at >= WARM_UP * MINUTE:
-            self._marks.append(values)
-            self._marked_at = now
-
-    def is_same(self, values: Values, check: _Check) -> bool | None:
-        """Whether values are those of the last comparison; None if that says nothing."""
-        then, now = self.last[check.name], values[check.name]
-        names = then.keys() & now.keys()
-        if check.asset is not None:
-            names &= {check.asset}
-        if check.name == "coins":  # swept in turn: a value that was not read again is none
-            times, before = values["coins_at"], self.last["coins_at"]
-            names = {name for name in names if times[name] == inf or times[name] != before[name]}
-        if len(names) < (1 if check.asset else check.least):
-            return None
-        same = [name for name in names if then[name] == now[name]]
-        return len(same) >= STILL_SHARE * len(names)
 
 
 class DisputeTracker:
@@ -316,13 +257,17 @@ class DisputeTracker:
     """
 
     def __init__(self) -> None:
-        self._compared_at: int | None = None
-        self._venues: dict[str, _Past] = {}
+        self._seen: deque[ByVenue] = deque([{}], maxlen=WARM_UP)
+        """What all venues showed in the last comparisons."""
+
+        self._last: dict[str, tuple[int, Values]] = {}
         self._gaps: dict[tuple[_Check, str, str], deque[float]] = {}
-        self._abnormal: Counter[tuple[_Check, str, str]] = Counter()
-        self._prices: dict[str, deque[float]] = {name: deque(maxlen=2 * USUAL) for name in MAJORS}
+        self._changes: dict[tuple[_Check, str], _Changes] = defaultdict(_Changes)
+        self._market = deque([0.0], maxlen=60)
+        """The logarithm of the price of BTC in an hour of comparisons, from where it began."""
+
         self._sides = SideScores()
-        self._suspicions: dict[tuple[str, Measure], _Suspicion] = {}
+        self._suspicions: dict[Key, _Suspicion] = {}
         self._ready_at = 0
         self._current = Disputes(0)
 
@@ -337,28 +282,31 @@ class DisputeTracker:
         Both are by venue. A liquidation counts once, so calls may repeat it. A venue without a
         reading has no dispute.
         """
-        last = self._compared_at
-        if last is not None and 0 <= now - last < EVERY:
+        last = self._current.as_of
+        if 0 <= now - last < EVERY:
             return self._current
-        self._compared_at, since = now, now if last is None else last
+        since = last or now
         self._forget(readings, now)
-        values = {
-            venue: _values(reading, self._venues[venue].last if venue in self._venues else None)
-            for venue, reading in readings.items()
-        }
-        self._see_market(values)
-        findings: dict[tuple[str, Measure], list[_Finding]] = defaultdict(list)
+        known = {venue: values for venue, (_, values) in self._last.items()}
+        values = {name: _values(reading, known.get(name)) for name, reading in readings.items()}
+        self._follow_market(values)
+        findings: dict[Key, str] = {}
         for check in _CHECKS:
-            for venue, finding in self._check(check, values, now, since):
-                findings[venue, check.measure].append(finding)
-                if finding.is_certain and check.asset is None:  # also of rates, which may rest
-                    findings[venue, "funding"].append(finding)
-        self._compare_signs(values, since, findings)
-        self._compare_sides(readings, liquidations, values, (since, now), findings)
-        self._judge_all(findings, now)
-        self._follow(values, now)
+            findings |= self._find_frozen(check, values, now)
+            for venue, why in self._check(check, values):
+                findings[venue, check.measure] = findings.get((venue, check.measure)) or why
+        for venue, why in self._sides.see(readings, liquidations, (since, now)):
+            findings[venue, "liquidation-side"] = why
+        self._judge(findings, since, now)
+        self._seen.append(values)
+        self._last |= {venue: (now, each) for venue, each in values.items()}
         self._ready_at = self._ready_at or now + WARM_UP * MINUTE
-        self._current = Disputes(now, tuple(self._raised()), self._ready_at)
+        raised = [
+            Dispute(*key, suspicion.since, suspicion.why)
+            for key, suspicion in sorted(self._suspicions.items())
+            if suspicion.times >= RAISED_AFTER
+        ]
+        self._current = Disputes(now, tuple(raised), self._ready_at)
         return self._current
 
     def _forget(self, venues: Collection[str], now: int) -> None:
@@ -366,288 +314,142 @@ class DisputeTracker:
         for key in [key for key in self._suspicions if key[0] not in venues]:
             del self._suspicions[key]
             self._sides.forget(key[0])
-        for venue in [name for name, past in self._venues.items() if now - past.at > MAX_GAP]:
-            del self._venues[venue]
+        for venue in [name for name, (at, _) in self._last.items() if now - at > MAX_GAP]:
+            del self._last[venue]
             self._gaps = {key: gaps for key, gaps in self._gaps.items() if venue not in key}
+            for check in _CHECKS:
+                self._changes.pop((check, venue), None)
 
-    def _see_market(self, values: Mapping[str, Values]) -> None:
-        """Keep an hour of prices by the median of the venues whose prices are not suspect."""
-        fair = [each for venue, each in values.items() if (venue, "price") not in self._suspicions]
-        for asset, past in self._prices.items():
-            prices = [each["price"][asset] for each in fair if asset in each["price"]]
-            if prices:
-                past.append(median(prices))
-
-    def _stress(self, asset: str | None) -> float:
-        """How many times as far as in a calm hour the market ranged, at least 1."""
-        names = MAJORS if asset is None else (asset,)
-        ranges = [max(past) - min(past) for name in names if (past := self._prices[name])]
-        return max(1.0, median(ranges) / CALM) if ranges else 1.0
-
-    def _check(
-        self, check: _Check, values: Mapping[str, Values], now: int, since: int
-    ) -> Iterator[tuple[str, _Finding]]:
-        """Judge each venue by one check; nothing where the values don't tell."""
-        frozen = dict(self._find_frozen(check, values, now))
-        yield from frozen.items()
-        suspects = {venue for venue, measure in self._suspicions if measure == check.measure}
-        usable = sorted(venue for venue in values if self._is_live(venue, check))
-        differences: dict[tuple[str, str], _Difference] = {}
-        for pair in combinations(usable, 2):
-            ours, theirs = (values[venue][check.name] for venue in pair)
-            gap = check.middle(_differences(ours, theirs, check.asset))
-            if gap is None:
-                continue
-            known = self._gaps.setdefault((check, *pair), deque(maxlen=USUAL))
-            if len(known) >= WARM_UP:
-                differences[pair] = _difference(check, known, gap, self._stress(check.asset))
-            if not suspects & {*pair} and self._is_usual((check, *pair), differences.get(pair)):
-                known.append(gap)
-        for venue in usable:
-            if venue not in frozen:
-                why = self._verdict(venue, check, values, differences, suspects - {venue})
-                if why is not None:
-                    yield venue, _Finding(why, since)
-
-    def _is_usual(self, key: tuple[_Check, str, str], difference: _Difference | None) -> bool:
-        """Whether to learn a difference: an abnormal one only if it lasts and nobody is wrong."""
-        is_abnormal = difference is not None and difference.is_abnormal
-        self._abnormal[key] = self._abnormal[key] + 1 if is_abnormal else 0
-        return not 0 < self._abnormal[key] <= USUAL
-
-    def _is_live(self, venue: str, check: _Check) -> bool:
-        """Whether a venue's values change as usual; only then can they tell about others."""
-        past = self._venues.get(venue)
-        return past is None or past.still[check].chance > 1 / WARM_UP or past.still[check].run == 0
-
-    def _find_frozen(
-        self, check: _Check, values: Mapping[str, Values], now: int
-    ) -> Iterator[tuple[str, _Finding]]:
-        if check.measure == "funding":
-            return  # rates may rest at 0.01 % for hours
-        same = {
-            venue: self._venues[venue].is_same(each, check)
+    def _follow_market(self, values: ByVenue) -> None:
+        """Follow the price of BTC by the venue that moved least: an error is no move."""
+        check, last = _CHECKS[0], self._seen[-1]
+        moves = (
+            check.move(each, last[venue])
             for venue, each in values.items()
-            if venue in self._venues
+            if venue in last and (venue, "price") not in self._suspicions
+        )
+        least = min((move for move in moves if move is not None), key=abs, default=0.0)
+        self._market.append(self._market[-1] + least)
+
+    @property
+    def _stress(self) -> float:
+        """How many times as far as in a calm hour the market ranged, at least 1."""
+        return max(1.0, (max(self._market) - min(self._market)) / CALM)
+
+    def _find_frozen(self, check: _Check, values: ByVenue, now: int) -> dict[Key, str]:
+        findings: dict[Key, str] = {}
+        if check.measure == "funding":
+            return findings  # rates may rest at 0.01 % for hours
+        changed = {
+            venue: check.has_changed(each, self._last[venue][1])
+            for venue, each in values.items()
+            if venue in self._last
         }
-        for venue, is_same in same.items():
-            if is_same is None:
+        for venue, has_changed in changed.items():
+            others = [name for name, each in changed.items() if each and name != venue]
+            # While nothing changes anywhere, the market rests.
+            if has_changed is None or not (has_changed or others):
                 continue
-            still = self._venues[venue].still[check]
-            changed = [name for name, each in same.items() if each is False and name != venue]
-            still.see(now, is_same=is_same, others_changed=bool(changed))
-            if still.chance < UNLIKELY:
-                minutes = round((now - still.changed_at) / MINUTE)
-                why = f"the {check.subject} has not changed for {minutes} minutes"
-                why += f", while at {_titles(changed)} it did" if changed else ""
-                yield venue, _Finding(why, still.changed_at, is_certain=True)
+            changes = self._changes[check, venue]
+            changes.see(now, has_changed=has_changed)
+            if changes.is_frozen:
+                minutes = round((now - changes.changed_at) / MINUTE)
+                still = f"has not changed for {minutes} minutes, while at {_titles(others)} it did"
+                why = f"the {check.subject} {still}"
+                first = _Suspicion(changes.changed_at, why, self._seen[-1], RAISED_AFTER)
+                all_measures: Sequence[Measure] = ("price", "open-interest", "funding")
+                for measure in all_measures if check == _ALL_PRICES else (check.measure,):
+                    self._suspicions.setdefault((venue, measure), first)
+                    findings[venue, measure] = why
+        return findings
+
+    def _check(self, check: _Check, values: ByVenue) -> Iterator[tuple[str, str]]:
+        """What is wrong with each venue, empty if nothing is; no answer where nobody knows."""
+        suspects = {venue for venue, measure in self._suspicions if measure == check.measure}
+        usable = [name for name in sorted(values) if not self._changes[check, name].is_still]
+        differences = self._differences(check, {name: values[name] for name in usable}, suspects)
+        for venue in usable:
+            others = [name for name in usable if name not in {venue, *suspects}]
+            if not others and venue in suspects:  # or two suspects would wait for each other
+                others = [name for name in usable if name != venue]
+            if check.measure == "funding":
+                why = self._jump(venue, others, check, values)
+            else:
+                why = self._verdict(venue, others, check, values, differences)
+            if why is not None:
+                yield venue, why
+
+    def _differences(
+        self, check: _Check, values: ByVenue, suspects: Collection[str]
+    ) -> dict[tuple[str, str], float]:
+        """How far each pair is from its usual difference, 0 if that is normal; learn the usual."""
+        differences: dict[tuple[str, str], float] = {}
+        for one, other in combinations(values, 2):
+            gap = check.difference(values[one], values[other])
+            if gap is None or check.measure == "funding":
+                continue
+            known = self._gaps.setdefault((check, one, other), deque(maxlen=USUAL))
+            if len(known) >= WARM_UP:
+                usual = median(known)
+                spread = median(abs(each - usual) for each in known)
+                if check.measure == "price":  # one coin has one price
+                    usual = max(-check.floor, min(check.floor, usual))
+                limit = self._stress * max(check.floor, SPREADS * spread)
+                excess = gap - usual if abs(gap - usual) > limit else 0.0
+                differences |= {(one, other): excess, (other, one): -excess}
+            if one not in suspects and other not in suspects:
+                known.append(gap)
+        return differences
 
     def _verdict(
         self,
         venue: str,
+        others: Sequence[str],
         check: _Check,
-        values: Mapping[str, Values],
-        differences: Mapping[tuple[str, str], _Difference],
-        suspects: Collection[str],
+        values: ByVenue,
+        differences: Mapping[tuple[str, str], float],
     ) -> str | None:
-        """What is wrong with a venue; empty if it agrees with another; None if nobody knows."""
-        own = _differences_of(venue, differences, suspects)
+        own = {name: differences[venue, name] for name in others if (venue, name) in differences}
         if not own:
             return None
-        signs = {each.excess > 0 for each in own.values() if each.is_abnormal}
-        if len(signs) != 1 or not all(each.is_abnormal for each in own.values()):
+        if not (min(own.values()) > 0 or max(own.values()) < 0):
             return ""
-        others_agree = any(
-            not differences[pair].is_abnormal
-            for pair in combinations(sorted(own), 2)
-            if pair in differences
+        others_agree = any(differences.get(pair) == 0 for pair in combinations(own, 2))
+        if not (others_agree or (venue, check.measure) in self._suspicions):
+            # In ten minutes the price also moves at a venue that is right.
+            least = self._stress * check.floor * (MOVED if check.measure == "price" else 1)
+            if not check.moved_alone((venue, *own), values, self._seen[0], least):
+                return None
+        usual = (
+            f"{exp(median(own.values())):.3g} times what it usually is compared with {_titles(own)}"
         )
-        is_suspect = (venue, check.measure) in self._suspicions
-        now, limit = {name: values[name] for name in (venue, *own)}, check.floor / MOVED
-        is_wrong = is_suspect or self._moved_alone(venue, check, now, limit, "last")
-        if not is_wrong and check.measure != "funding":  # rates drift apart by themselves
-            # Over a longer time also the market moves, but seldom further than in a calm hour.
-            limit = CALM * self._stress(check.asset) if check.measure == "price" else limit
-            is_wrong = others_agree or self._moved_alone(venue, check, now, limit, "before")
-        if not is_wrong:
+        return f"the {check.subject} is {usual}"
+
+    def _jump(
+        self, venue: str, others: Sequence[str], check: _Check, values: ByVenue
+    ) -> str | None:
+        """Compare rates with those of the last comparison, or of the last before a suspicion."""
+        suspicion = self._suspicions.get((venue, check.measure))
+        before = self._seen[-1] if suspicion is None else suspicion.before
+        if not others or venue not in before:
             return None
-        excess = median(each.excess for each in own.values())
-        if check.name == "rate path":
-            usual = f"{excess:+.2g} percentage points per 8 h from its usual difference to"
-        else:
-            usual = f"{exp(excess):.3g} times what it usually is compared with"
-        return f"the {check.subject} is {usual} {_titles(own)}"
+        if not check.moved_alone((venue, *others), values, before, self._stress * check.floor):
+            return ""
+        return f"the {check.subject} jumped within a minute, but not at {_titles(others)}"
 
-    def _moved_alone(
-        self,
-        venue: str,
-        check: _Check,
-        values: Mapping[str, Values],
-        least: float,
-        since: Literal["last", "before"],
-    ) -> bool:
-        """Whether a venue left its path alone, since the last comparison or one long before."""
-        moves: dict[str, float] = {}
-        for name, now in values.items():
-            past = self._venues.get(name)
-            if past is not None:
-                then = past.last if since == "last" else past.before
-                moved = check.middle(_differences(now[check.name], then[check.name], check.asset))
-                moves[name] = inf if moved is None else abs(moved)
-        own = moves.pop(venue, inf)
-        furthest = max(moves.values(), default=inf)
-        return inf > own >= max(least, MOVED * furthest)
-
-    def _compare_signs(
-        self,
-        values: Mapping[str, Values],
-        since: int,
-        findings: Mapping[tuple[str, Measure], list[_Finding]],
-    ) -> None:
-        """Find rates whose signs or intervals changed while those of other venues did not."""
-        for venue in values.keys() & self._venues.keys():
-            others = [
-                (values[name], self._venues[name].good)
-                for name in values.keys() & self._venues.keys()
-                if name != venue and (name, "funding") not in self._suspicions
-            ]
-            if others:
-                both = values[venue], self._venues[venue].good
-                compared = _titles(name for name in values if name != venue)
-                why = _sign_finding(both, others, self._stress(None), compared)
-                why = why or _interval_finding(both, others, compared)
-                findings[venue, "funding"].append(_Finding(why, since))
-
-    def _compare_sides(
-        self,
-        readings: Mapping[str, Perpetuals],
-        liquidations: Mapping[str, Sequence[Liquidation]],
-        values: Mapping[str, Values],
-        span: tuple[int, int],
-        findings: Mapping[tuple[str, Measure], list[_Finding]],
-    ) -> None:
-        closed = {
-            venue: closed_positions(reading, liquidations.get(venue, ()), *span)
-            for venue, reading in readings.items()
-        }
-        prices = {venue: each["price"] for venue, each in values.items()}
-        self._sides.see(prices, {venue: each for venue, each in closed.items() if each})
-        for venue in readings:
-            side = self._sides.finding(venue)
-            if side is not None:
-                findings[venue, "liquidation-side"].append(_Finding(side, span[0]))
-
-    def _judge_all(self, findings: Mapping[tuple[str, Measure], list[_Finding]], now: int) -> None:
-        for key, known in [*self._suspicions.items()]:
-            if known.times < RAISED_AFTER and not findings.get(key):
-                del self._suspicions[key]  # nothing tells any more
-        for (venue, measure), found in findings.items():
-            if found:
-                self._judge(venue, measure, max(found, key=lambda each: bool(each.why)), now)
-
-    def _judge(self, venue: str, measure: Measure, finding: _Finding, now: int) -> None:
-        known = self._suspicions.get((venue, measure))
-        if finding.why:
-            first = _Suspicion(finding.since, finding.why) if known is None else known
-            times = first.times + (RAISED_AFTER if finding.is_certain else 1)
-            self._suspicions[venue, measure] = first._replace(times=times, fine_since=None)
-        elif known is not None:
-            fine_since = now if known.fine_since is None else known.fine_since
-            self._suspicions[venue, measure] = known._replace(fine_since=fine_since)
-            if known.times < RAISED_AFTER or now - fine_since >= CLEARED_AFTER:
-                del self._suspicions[venue, measure]
-
-    def _raised(self) -> Iterator[Dispute]:
-        for (venue, measure), suspicion in sorted(self._suspicions.items()):
-            if suspicion.times >= RAISED_AFTER:
-                yield Dispute(venue, measure, suspicion.since, suspicion.why)
-
-    def _follow(self, values: Mapping[str, Values], now: int) -> None:
-        suspects = {venue for venue, _ in self._suspicions}
-        for venue, each in values.items():
-            if venue in self._venues:
-                self._venues[venue].follow(each, now, is_suspect=venue in suspects)
-            else:
-                self._venues[venue] = _Past(each, now)
-
-
-def _differences_of(
-    venue: str, differences: Mapping[tuple[str, str], _Difference], suspects: Collection[str]
-) -> dict[str, _Difference]:
-    """How far a venue is from each other one that is not suspect."""
-    own = {}
-    for (first, second), each in differences.items():
-        if venue == first and second not in suspects:
-            own[second] = each
-        elif venue == second and first not in suspects:
-            own[first] = each._replace(excess=-each.excess)
-    return own
-
-
-def _difference(check: _Check, known: Collection[float], gap: float, stress: float) -> _Difference:
-    usual = median(known)
-    spread = median(abs(each - usual) for each in known)
-    if check.measure == "price":  # one coin has one price
-        usual = max(-check.floor, min(check.floor, usual))
-    return _Difference(gap - usual, stress * max(check.floor, SPREADS * spread))
-
-
-def _sign_finding(
-    both: tuple[Values, Values],
-    others: Sequence[tuple[Values, Values]],
-    stress: float,
-    compared: str,
-) -> str:
-    now, before = (each["rate"] for each in both)
-    known = [name for name in both[0]["scale"] if name in before]
-    flips = [name for name in known if now[name] * before[name] < 0]
-    if len(flips) < max(MIN_ASSETS, stress * FLIPPED_SHARE * len(known)):
-        return ""
-    theirs, theirs_before = (_medians(each[when]["rate"] for each in others) for when in (0, 1))
-    shared = [name for name in known if name in theirs and name in theirs_before]
-    flipped = len({*flips} & {*shared})
-    others_flipped = sum(theirs[name] * theirs_before[name] < 0 for name in shared)
-    if flipped < MIN_ASSETS or others_flipped > OTHERS_FLIPPED_SHARE * len(shared):
-        return ""
-    return (
-        f"funding rates of {flipped} of {len(shared)} coins changed their sign, while "
-        f"{others_flipped} did at {compared}"
-    )
-
-
-def _interval_finding(
-    both: tuple[Values, Values], others: Sequence[tuple[Values, Values]], compared: str
-) -> str:
-    """A shorter interval raises the rate per eight hours, unless the exchange lowered it too."""
-    hours, hours_before = (each["hours"] for each in both)
-    restated = [
-        name for name in hours.keys() & hours_before.keys() if hours[name] != hours_before[name]
-    ]
-    if len(restated) < MIN_SPECIAL_ASSETS:
-        return ""
-    moves = _differences(both[0]["scale"], both[1]["scale"])
-    now, before = (_medians(each[when]["scale"] for each in others) for when in (0, 1))
-    theirs = _differences(now, before)
-    names = [name for name in restated if name in moves and name in theirs]
-    if len(names) < MIN_SPECIAL_ASSETS:
-        return ""
-    expected = {name: log(hours_before[name] / hours[name]) for name in names}
-    own = median(moves[name] / expected[name] for name in names)
-    more = median((moves[name] - theirs[name]) / expected[name] for name in names)
-    if min(own, more) <= 1 / 2:
-        return ""
-    return (
-        f"{len(names)} coins have a new funding interval but the same rate, which does not fit the "
-        f"rates at {compared}"
-    )
-
-
-def _medians(venues: Iterable[ByAsset]) -> ByAsset:
-    values_of = defaultdict(list)
-    for values in venues:
-        for name, value in values.items():
-            values_of[name].append(value)
-    return {name: median(each) for name, each in values_of.items()}
+    def _judge(self, findings: Mapping[Key, str], since: int, now: int) -> None:
+        for key in {*findings, *self._suspicions}:
+            why, known = findings.get(key), self._suspicions.get(key)
+            if why:
+                known = known or _Suspicion(since, why, self._seen[-1])
+                self._suspicions[key] = known._replace(times=known.times + 1, fine_since=None)
+            elif known is not None and known.times < RAISED_AFTER:
+                del self._suspicions[key]
+            elif known is not None and why is not None:
+                fine_since = now if known.fine_since is None else known.fine_since
+                self._suspicions[key] = known._replace(fine_since=fine_since)
+                if now - fine_since >= CLEARED_AFTER:
+                    del self._suspicions[key]
 
 
 def _titles(venues: Iterable[str]) -> str:
