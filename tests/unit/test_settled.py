@@ -56,8 +56,13 @@ CONTESTED = report(AT - HOUR, revision=2, read_at=START)
         ([report()], [8]),
         ([report(AT - 3 * STEP), report(AT)], [8, 8]),
         ([CONTESTED, report(AT)], [1]),
+        ([report(AT - back * HOUR) for back in (4, 3, 1, 0)], [1, 1, 1, 1]),
+        ([report(AT - back * HOUR) for back in (18, 16, 8, 0)], [2, 2, 8, 8]),
     ],
-    ids=["since the one before", "the first", "nothing tells", "a gap", "contested"],
+    ids=[
+        *("since the one before", "the first", "nothing tells", "a gap", "contested"),
+        *("one is missing", "a longer interval begins"),
+    ],
 )
 def test_an_interval_is_the_time_between_reports_or_eight_hours(
     reports: list[SettlementReport], expected: list[float]

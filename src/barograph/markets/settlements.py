@@ -7,6 +7,7 @@ may revise a rate later.
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from math import inf
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -139,16 +140,16 @@ def _is_contested(report: SettlementReport, now: int) -> bool:
 def interval_hours(times: Sequence[int]) -> dict[int, float]:
     """The interval of each settlement, in hours; `times` are in order.
 
-    It is the time since the settlement before, or else until the next one. A gap longer than any
-    interval means that a settlement is missing.
+    It is the time since the settlement before, or else until the next one. A gap longer than those
+    on both sides, or than any interval, means that a settlement is missing.
     """
-    after = {at: (later - at) / HOUR for at, later in pairwise(times)}
-    before = {at: (at - earlier) / HOUR for earlier, at in pairwise(times)}
+    gaps = [inf, *((later - at) / HOUR for at, later in pairwise(times)), inf]
     found = {}
-    for at in times:
-        gaps = (before.get(at), after.get(at))
-        usable = [gap for gap in gaps if gap is not None and gap <= LONGEST_INTERVAL_HOURS]
-        found[at] = usable[0] if usable else LONGEST_INTERVAL_HOURS
+    for place, at in enumerate(times):
+        earlier, before, after = gaps[max(0, place - 1)], gaps[place], gaps[place + 1]
+        likely = (min(before, max(earlier, after)), after)
+        known = (hours for hours in likely if hours <= LONGEST_INTERVAL_HOURS)
+        found[at] = next(known, LONGEST_INTERVAL_HOURS)
     return found
 
 
