@@ -332,9 +332,8 @@ def realised_volatility(hours: Sequence[Hour]) -> float | None:
     freedom) and 3 % if volatility comes in clusters too. The first and the last return, whose
     neighbour is not known, count up to `SPIKE`.
 
-    Bipower variation would multiply the two wrong returns with each other; it assumes that jumps
-    don't meet (Barndorff-Nielsen and Shephard, 2004). Leaving out every large square (Mancini,
-    2009) also removes real moves: 13 % to 15 % with the same fat tails.
+    Bipower variation assumes that jumps don't meet, and leaving out every large square removes
+    real moves.
     """
     returns = [
         log(later.last_price / earlier.last_price)
