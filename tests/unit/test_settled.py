@@ -79,7 +79,15 @@ def every(hours: int, *blocks: int) -> list[SettlementReport]:
 
 
 WINDOWS: dict[str, tuple[list[SettlementReport], list[int]]] = {
-    "each interval": ([*every(8, 3), *every(4, 2), *every(2, 1), *every(1, 0)], [3, 2, 1, 0]),
+    "each interval": ([*every(8, 4, 3), *every(4, 2), *every(2, 1), *every(1, 0)], [*range(5)]),
+    "a shorter interval begins": (
+        [*every(4, 2), *every(4, 1)[:1], *every(1, 1)[4:], *every(1, 0)],
+        [2, 1, 0],
+    ),
+    "a longer one begins, and the newest may lack a report": (
+        [*every(1, 2), *every(1, 1)[:5], report(AT - STEP, 0.003), *every(8, 0)],
+        [2, 1],
+    ),
     "one of eight is missing": (every(1, 1, 0)[:-2] + every(1, 0)[-1:], [1]),
     "the last is missing": (every(4, 1, 0)[:-1], [1]),
     "one of two is missing": (every(4, 2, 1, 0)[:2] + every(4, 2, 1, 0)[3:], [2, 0]),

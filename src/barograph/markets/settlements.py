@@ -156,19 +156,22 @@ def interval_hours(times: Sequence[int]) -> dict[int, float]:
 def settled_windows(reports: Sequence[SettlementReport], now: int) -> dict[int, float]:
     """What was settled in each window of eight hours, in percent, by its end.
 
-    Windows in which a settlement is unknown are left out: those whose settlements are not evenly
-    spaced up to the end, or fewer than in the windows before and after.
+    Windows in which a settlement is unknown are left out: those that the intervals of the known
+    ones don't fill. The first settlement, and one after a longer interval than before, count once
+    the next is known, which tells whether a report is missing.
     """
+    hours = interval_hours([report.at for report in reports])
+    *_, before, newest = 0.0, 0.0, *hours.values()
+    if newest > before:
+        reports = reports[:-1]
     windows: dict[int, list[SettlementReport]] = defaultdict(list)
     for report in reports:
         windows[-(-report.at // SHORTEST_WINDOW) * SHORTEST_WINDOW].append(report)
     sums = {}
     for end, known in windows.items():
-        step = SHORTEST_WINDOW // len(known)
-        is_even = [each.at for each in known] == [*range(end, end - SHORTEST_WINDOW, -step)][::-1]
-        around = [windows.get(end + side, known) for side in (-SHORTEST_WINDOW, SHORTEST_WINDOW)]
-        is_whole = is_even and len(known) >= min(map(len, around)) and end <= now
-        if is_whole and not any(_is_contested(each, now) for each in known):
+        is_whole = sum(hours[each.at] for each in known) * HOUR == SHORTEST_WINDOW
+        is_over = known[-1].at == end <= now
+        if is_whole and is_over and not any(_is_contested(each, now) for each in known):
             sums[end] = round(sum(each.funding_rate_pct for each in known), RATE_DIGITS)
     return sums
 
