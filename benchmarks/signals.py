@@ -151,12 +151,17 @@ def _breadth(chance: Random) -> Iterator[float]:
 
 
 def _spread(chance: Random) -> Iterator[float]:
-    """The highest rate of three venues less the lowest; each is 0.01 % for a small premium."""
+    """What three venues settled in 8 hours, the most less the least; 0.01 % for a small premium."""
     venues = [_premium(chance, 0.03) for _ in range(3)]
-    for common, *premiums in zip(_premium(chance, 0.05), *venues, strict=True):
+    sums, passed, spread = [0.0] * 3, 0, 0.0
+    for minutes, common, *premiums in zip(STEPS, _premium(chance, 0.05), *venues, strict=True):
         apart = [common + premium - 0.01 for premium in premiums]
         rates = [each - min(max(each, -0.05), 0.05) for each in apart]
-        yield max(rates) - min(rates)
+        sums = [known + rate * minutes / 480 for known, rate in zip(sums, rates, strict=True)]
+        passed += minutes
+        if passed % 480 == 0:
+            spread, sums = max(sums) - min(sums), [0.0] * 3
+        yield spread
 
 
 SUBJECTS: tuple[tuple[str, Bands, float, Series], ...] = (

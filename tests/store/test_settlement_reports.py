@@ -15,7 +15,6 @@ from barograph.markets.store import (
     record_settlement_reports,
     settled_rates,
     settlement_revisions,
-    some_settled_rates,
 )
 from support.backends import on_engines
 from support.clock import START
@@ -114,7 +113,7 @@ def test_the_newest_revisions_of_a_span_are_given_oldest_first(reports: Reports)
 
     found = reports.read(lambda tx: settled_rates(tx, *span))
     assert [each.funding_rate_pct for each in found] == [3.0, 9.0, 1.0]
-    assert reports.read(lambda tx: some_settled_rates(tx, *span, 2)) == found[:2]
+    assert reports.read(lambda tx: settled_rates(tx, *span, 2)) == found[:2]
     every = reports.read(lambda tx: settlement_revisions(tx, *span))
     assert [each.funding_rate_pct for each in every] == [3.0, 2.0, 9.0]
 

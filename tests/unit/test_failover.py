@@ -10,7 +10,7 @@ from barograph.board.feeds import Feed
 from barograph.collector.judge import Conclusion, Judge
 from barograph.errors import Forbidden, InvalidReply, Throttled, Unreachable, UpstreamError
 from barograph.kit.timestamps import MINUTE, SECOND
-from barograph.markets.disputes import Dispute
+from barograph.markets.disputes import Dispute, Disputes, DisputeTracker
 from barograph.markets.failover import HEALTHY, Failover, Switch, VenueInUse
 from barograph.markets.records import LongAccounts, Perpetuals
 from barograph.markets.venues import BINANCE, BYBIT, HYPERLIQUID, VENUES, coin_of, source_of
@@ -370,6 +370,17 @@ def test_disputed_readings_are_recorded_with_their_mark_and_so_are_those_before(
     (dispute,) = unmarked
     assert (dispute.venue, dispute.measure) == (BYBIT, "open-interest")
     assert START + 18 * MINUTE < dispute.since <= START + 20 * MINUTE
+
+
+def test_no_reading_is_marked_for_the_sides_of_liquidations(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = Disputes(START, (Dispute(BYBIT, "liquidation-side", START, "sides"),))
+    monkeypatch.setattr(DisputeTracker, "compare", lambda *_: found)
+    conclusion = Judge(Settings(venues="bybit,binance")).conclude(many(START, BYBIT), START)
+    assert conclusion.disputes == ()
+    assert {row.disputed for row in conclusion.market.readings} == {""}
+    assert len(conclusion.market.frames) == 1
 
 
 def test_a_disputed_venue_takes_no_other_venue_s_place() -> None:

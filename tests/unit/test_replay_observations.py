@@ -89,7 +89,7 @@ def test_bitcoin_and_all_prices_are_observed_between_the_hours_of_the_recent_pas
 
     assert (old.between, old.frames) == ([], [])
     since, minutes = FULL_DAY - DAY, [each * MINUTE for each in range(5, 60, 5)]
-    assert [each.at - since for each in seen.between] == minutes
+    assert [at - since for at, _ in seen.between] == minutes
     assert [frame.at - since for frame in seen.frames] == [
         each * MINUTE for each in range(10, 60, 10)
     ]

@@ -56,8 +56,13 @@ CONTESTED = report(AT - HOUR, revision=2, read_at=START)
         ([report()], [8]),
         ([report(AT - 3 * STEP), report(AT)], [8, 8]),
         ([CONTESTED, report(AT)], [1]),
+        ([report(AT - back * HOUR) for back in (4, 3, 1, 0)], [1, 1, 1, 1]),
+        ([report(AT - back * HOUR) for back in (18, 16, 8, 0)], [2, 2, 8, 8]),
     ],
-    ids=["since the one before", "the first", "nothing tells", "a gap", "contested"],
+    ids=[
+        *("since the one before", "the first", "nothing tells", "a gap", "contested"),
+        *("one is missing", "a longer interval begins"),
+    ],
 )
 def test_an_interval_is_the_time_between_reports_or_eight_hours(
     reports: list[SettlementReport], expected: list[float]
@@ -74,7 +79,15 @@ def every(hours: int, *blocks: int) -> list[SettlementReport]:
 
 
 WINDOWS: dict[str, tuple[list[SettlementReport], list[int]]] = {
-    "each interval": ([*every(8, 3), *every(4, 2), *every(2, 1), *every(1, 0)], [3, 2, 1, 0]),
+    "each interval": ([*every(8, 4, 3), *every(4, 2), *every(2, 1), *every(1, 0)], [*range(5)]),
+    "a shorter interval begins": (
+        [*every(4, 2), *every(4, 1)[:1], *every(1, 1)[4:], *every(1, 0)],
+        [2, 1, 0],
+    ),
+    "a longer one begins, and the newest may lack a report": (
+        [*every(1, 2), *every(1, 1)[:5], report(AT - STEP, 0.003), *every(8, 0)],
+        [2, 1],
+    ),
     "one of eight is missing": (every(1, 1, 0)[:-2] + every(1, 0)[-1:], [1]),
     "the last is missing": (every(4, 1, 0)[:-1], [1]),
     "one of two is missing": (every(4, 2, 1, 0)[:2] + every(4, 2, 1, 0)[3:], [2, 0]),

@@ -129,16 +129,22 @@ def test_another_contract_is_read_once_it_has_settled(office: Office) -> None:
     assert history.asked[2:] == asked
 
 
-def test_a_failing_exchange_is_asked_for_three_contracts_at_a_time(office: Office) -> None:
+def test_a_failing_exchange_is_asked_for_three_contracts_and_what_was_known_stays(
+    office: Office,
+) -> None:
     contracts = [changed(PEPE, contract=f"C{number}USDT") for number in range(8)]
     office.show(BTC, ETH, SOL, *contracts)
     for each in contracts:
         office.backfilled(each.contract)
+    known = SettledWindows({"C7USDT": (SettledSums(AT, 0.01),)})
+    published = [Publication.of(SETTLED.of("bybit"), known)]
+    office.run(office.database.write(lambda tx: publish(tx, published)))
     history = History(Unreachable("away"))
 
     office.read(history, rounds=2)
 
     assert len(history.asked) == 2 * (3 + 3)
+    assert office.settled() == known
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,9 @@ def test_late_reports_leave_the_window_before_and_older_ones_none() -> None:
     assert now(record, END + 2 * WINDOW - 1)["BTC"].end == END
     assert now(record, END + 2 * WINDOW) == {}
 
+    without = {"BTC": {**record["BTC"], "hyperliquid": {END - 2 * WINDOW: 0.5}}}
+    assert now(without)["BTC"].rates == {"bybit": 0.0, "binance": 0.1}
+
 
 @pytest.mark.parametrize(
     ("spreads", "basis"),

@@ -65,7 +65,7 @@ def test_hours_are_kept_for_30_days_and_prices_for_good_except_those_from_the_fu
 def test_the_frame_nearest_to_24_hours_before_is_found_if_it_is_within_five_minutes() -> None:
     taken, five = [AT, AT + 4 * MINUTE, AT + HOUR], 5 * MINUTE
     frames = FrameRecord([stored(frame_of(at, (BTC,))) for at in taken[1:]])
-    frames.add(frame_of(AT, (BTC,)))  # in order, even after a clock was set back
+    frames.add(stored(frame_of(AT, (BTC,))))  # in order, even after a clock was set back
     asked = (-five - 1, -five, 2 * MINUTE, 2 * MINUTE + 1, 9 * MINUTE, 9 * MINUTE + 1, HOUR - five)
 
     nearest = [frames.day_before(AT + DAY + after) for after in asked]
@@ -75,7 +75,7 @@ def test_the_frame_nearest_to_24_hours_before_is_found_if_it_is_within_five_minu
     before = PastValues(BTC.last_price, BTC.open_interest_usd, None, BTC.funding_8h_pct)
     assert nearest[1].contracts == {"BTCUSDT": before}
     assert nearest[0].contracts == {}
-    frames.add(frame_of(AT + DAY + five + 1, (BTC,)))
+    frames.add(stored(frame_of(AT + DAY + five + 1, (BTC,))))
     assert frames.day_before(AT + DAY).at == second
 
 

@@ -25,7 +25,7 @@ from barograph.macro.store import as_known_at, etf_series
 from barograph.markets.disputes import DISPUTES, Dispute, Disputes, DisputeTracker, Measure
 from barograph.markets.evidence import FundingSpread, funding_spreads
 from barograph.markets.failover import VENUE_IN_USE, Failover, Switch, VenueInUse
-from barograph.markets.judge import MarketConclusion, MarketJudge, record_market
+from barograph.markets.judge import READ, MarketConclusion, MarketJudge, record_market
 from barograph.markets.market_events import switch_event
 from barograph.markets.records import MAJORS, BackfillProgress, Perpetuals
 from barograph.markets.regime import DWELL
@@ -44,8 +44,6 @@ log = logging.getLogger(__name__)
 
 UNUSABLE: Final[AbstractSet[Measure]] = frozenset({"price", "funding"})
 """A reading of the venue in use whose price or funding is disputed counts as failed."""
-
-TOTALED: Final[AbstractSet[Measure]] = UNUSABLE | {"open-interest"}
 
 NEVER = -1
 FUND_DAYS = 60
@@ -179,7 +177,7 @@ class Judge:
         if self.in_use == venue and disputed & UNUSABLE:
             why = f"{' and '.join(sorted(disputed & UNUSABLE))} of {venue}"
             return self._with(self.conclude_failure(venue, Disputed(why), now), compared)
-        if disputed & TOTALED and self.in_use != venue:  # it can't take another venue's place
+        if disputed & READ and self.in_use != venue:  # it can't take another venue's place
             switch = self._failover.failed(venue, Disputed.kind, now)
         else:
             switch = self._failover.succeeded(venue, now)
@@ -265,7 +263,8 @@ class Judge:
         if disputes is self._disputes:
             return []
         known = self._disputes.disputes
-        self._unmarked += [each for each in disputes.disputes if each not in known]
+        new = (each for each in disputes.disputes if each not in known)
+        self._unmarked += [each for each in new if each.measure in READ]
         self._disputes = disputes
         return [Publication.of(DISPUTES, disputes)]
 

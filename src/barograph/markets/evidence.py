@@ -110,16 +110,21 @@ def funding_spreads(
     """The spreads of BTC, ETH and SOL, by asset, in the newest eight hours that all venues know.
 
     `readings` are the newest of the venues, by venue: only fresh ones with undisputed funding. If
-    their reports are late, the eight hours before count, but no earlier ones.
+    their reports are late, the eight hours before count, but no earlier ones; a venue that knows
+    neither is left out.
     """
     spreads = {}
+    oldest = min((each.as_of for each in readings.values()), default=0) - 2 * SHORTEST_WINDOW
     for asset in MAJORS:
-        listed = {name: each for name, each in record.get(asset, {}).items() if name in readings}
+        listed = {
+            name: windows
+            for name, windows in record.get(asset, {}).items()
+            if name in readings and max(windows, default=0) > oldest
+        }
         if len(listed) < MIN_VENUES:
             continue
         ends = sorted(frozenset.intersection(*map(frozenset, listed.values())))
-        newest = min(reading.as_of for reading in readings.values())
-        if ends and ends[-1] > newest - 2 * SHORTEST_WINDOW:
+        if ends and ends[-1] > oldest:
             rates = {name: windows[ends[-1]] for name, windows in listed.items()}
             compared = ends[bisect_right(ends, ends[-1] - TRAILING) :]
             past = sorted(_spread(each[end] for each in listed.values()) for end in compared)
@@ -327,9 +332,8 @@ def realised_volatility(hours: Sequence[Hour]) -> float | None:
     freedom) and 3 % if volatility comes in clusters too. The first and the last return, whose
     neighbour is not known, count up to `SPIKE`.
 
-    Bipower variation would multiply the two wrong returns with each other; it assumes that jumps
-    don't meet (Barndorff-Nielsen and Shephard, 2004). Leaving out every large square (Mancini,
-    2009) also removes real moves: 13 % to 15 % with the same fat tails.
+    Bipower variation assumes that jumps don't meet, and leaving out every large square removes
+    real moves.
     """
     returns = [
         log(later.last_price / earlier.last_price)

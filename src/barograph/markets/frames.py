@@ -8,6 +8,7 @@ minutes of each hour would make a change appear and disappear.
 from base64 import b64decode, b64encode
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from operator import attrgetter
 from typing import NamedTuple
 from zlib import compress, decompress
@@ -35,18 +36,6 @@ class StoredFrame(NamedTuple):
     at: int
     body: str
 
-    def decode(self) -> Frame:
-        """The frame itself."""
-        return Frame(self.at, _DECODER.decode(decompress(b64decode(self.body))))
-
-
-AnyFrame = StoredFrame | Frame
-
-
-def decoded(frame: AnyFrame) -> Frame:
-    """A frame, stored or not."""
-    return frame.decode() if isinstance(frame, StoredFrame) else frame
-
 
 def frame_of(at: int, contracts: Iterable[Perpetual]) -> Frame:
     """The frame of a reading."""
@@ -69,10 +58,9 @@ class FrameRecord:
     """The frames of the last 24 hours."""
 
     def __init__(self, frames: Sequence[StoredFrame] = ()) -> None:
-        self._frames: list[AnyFrame] = list(frames)
-        self._decoded = Frame()
+        self._frames = list(frames)
 
-    def add(self, frame: AnyFrame) -> None:
+    def add(self, frame: StoredFrame) -> None:
         """Add a frame, and forget those that no later reading compares with."""
         insort(self._frames, frame, key=_at)
         del self._frames[: bisect_left(self._frames, frame.at - DAY - NEAR, key=_at)]
@@ -83,18 +71,21 @@ class FrameRecord:
 
     def day_before(self, at: int) -> Frame:
         """The frame nearest to 24 hours before; an empty one if none is near."""
-        frame = nearest(self._frames, at - DAY)
-        if frame.at != self._decoded.at:
-            self._decoded = decoded(frame)
-        return self._decoded
+        return nearest(self._frames, at - DAY)
 
 
-def nearest(frames: Sequence[AnyFrame], wanted: int) -> AnyFrame:
+def nearest(frames: Sequence[StoredFrame], wanted: int) -> Frame:
     """The nearest of some frames, oldest first; an empty one if none is near enough."""
     place = bisect_left(frames, wanted, key=_at)
     around = frames[max(0, place - 1) : place + 1]
     frame = min(around, key=lambda frame: abs(frame.at - wanted), default=None)
-    return Frame() if frame is None or not is_near(frame.at, wanted) else frame
+    return Frame() if frame is None or not is_near(frame.at, wanted) else _decoded(frame)
+
+
+@lru_cache(maxsize=16)
+def _decoded(frame: StoredFrame) -> Frame:
+    """Several readings, and all pages of some minutes, compare with the same frame."""
+    return Frame(frame.at, _DECODER.decode(decompress(b64decode(frame.body))))
 
 
 def is_near(at: int, wanted: int) -> bool:

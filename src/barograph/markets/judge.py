@@ -299,7 +299,7 @@ class MarketJudge:
         without a reading of 24 hours before: such a label would be unknown for most of each hour.
         """
         before, at = self._evidence_before, part.as_of
-        self._frames.add(frame_of(at, part.contracts))
+        self._frames.add(stored(frame_of(at, part.contracts)))
         day_ago = self._frames.day_before(at)
         if before is None or not day_ago.contracts:
             return None

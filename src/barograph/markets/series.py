@@ -9,7 +9,7 @@ from barograph.kit.caches import MinuteCache, SingleFlight
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Queryable, Statement, Transaction
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.frames import NEAR, decoded, nearest
+from barograph.markets.frames import NEAR, nearest
 from barograph.markets.liquidation_store import (
     liquidated_hour,
     liquidation_days,
@@ -121,7 +121,7 @@ class SeriesReader:
                 tx, venue, minute - 7 * DAY - around, minute - 7 * DAY + around
             ),
         )
-        return decoded(nearest(frames, reading.as_of - 7 * DAY))
+        return nearest(frames, reading.as_of - 7 * DAY)
 
     async def week_of(self, name: ContractName) -> Mapping[Measure, WeekOfValues]:
         """Every measure of one contract in the last week, as `week`."""

@@ -7,6 +7,7 @@ may revise a rate later.
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from math import inf
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -139,35 +140,38 @@ def _is_contested(report: SettlementReport, now: int) -> bool:
 def interval_hours(times: Sequence[int]) -> dict[int, float]:
     """The interval of each settlement, in hours; `times` are in order.
 
-    It is the time since the settlement before, or else until the next one. A gap longer than any
-    interval means that a settlement is missing.
+    It is the time since the settlement before, or else until the next one. A gap longer than those
+    on both sides, or than any interval, means that a settlement is missing.
     """
-    after = {at: (later - at) / HOUR for at, later in pairwise(times)}
-    before = {at: (at - earlier) / HOUR for earlier, at in pairwise(times)}
+    gaps = [inf, *((later - at) / HOUR for at, later in pairwise(times)), inf]
     found = {}
-    for at in times:
-        gaps = (before.get(at), after.get(at))
-        usable = [gap for gap in gaps if gap is not None and gap <= LONGEST_INTERVAL_HOURS]
-        found[at] = usable[0] if usable else LONGEST_INTERVAL_HOURS
+    for place, at in enumerate(times):
+        earlier, before, after = gaps[max(0, place - 1)], gaps[place], gaps[place + 1]
+        likely = (min(before, max(earlier, after)), after)
+        known = (hours for hours in likely if hours <= LONGEST_INTERVAL_HOURS)
+        found[at] = next(known, LONGEST_INTERVAL_HOURS)
     return found
 
 
 def settled_windows(reports: Sequence[SettlementReport], now: int) -> dict[int, float]:
     """What was settled in each window of eight hours, in percent, by its end.
 
-    Windows in which a settlement is unknown are left out: those whose settlements are not evenly
-    spaced up to the end, or fewer than in the windows before and after.
+    Windows in which a settlement is unknown are left out: those that the intervals of the known
+    ones don't fill. The first settlement, and one after a longer interval than before, count once
+    the next is known, which tells whether a report is missing.
     """
+    hours = interval_hours([report.at for report in reports])
+    *_, before, newest = 0.0, 0.0, *hours.values()
+    if newest > before:
+        reports = reports[:-1]
     windows: dict[int, list[SettlementReport]] = defaultdict(list)
     for report in reports:
         windows[-(-report.at // SHORTEST_WINDOW) * SHORTEST_WINDOW].append(report)
     sums = {}
     for end, known in windows.items():
-        step = SHORTEST_WINDOW // len(known)
-        is_even = [each.at for each in known] == [*range(end, end - SHORTEST_WINDOW, -step)][::-1]
-        around = [windows.get(end + side, known) for side in (-SHORTEST_WINDOW, SHORTEST_WINDOW)]
-        is_whole = is_even and len(known) >= min(map(len, around)) and end <= now
-        if is_whole and not any(_is_contested(each, now) for each in known):
+        is_whole = sum(hours[each.at] for each in known) * HOUR == SHORTEST_WINDOW
+        is_over = known[-1].at == end <= now
+        if is_whole and is_over and not any(_is_contested(each, now) for each in known):
             sums[end] = round(sum(each.funding_rate_pct for each in known), RATE_DIGITS)
     return sums
 

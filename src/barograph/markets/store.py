@@ -1,6 +1,7 @@
 """The tables of market data: readings, liquidations, regime changes and settled funding."""
 
 from collections.abc import Mapping, Sequence
+from sys import maxsize
 from typing import Literal, NamedTuple, TypeVar
 
 from msgspec import Struct
@@ -230,10 +231,10 @@ async def record_settlement_reports(
 
 
 async def settled_rates(
-    tx: Queryable, name: ContractName, start: int, end: int
+    tx: Queryable, name: ContractName, start: int, end: int, count: int = maxsize
 ) -> list[SettlementReport]:
     """The newest revision of each report of a contract, both times included, oldest first."""
-    return await _SETTLED_RATES.fetch(tx, *name, start, end)
+    return await _SETTLED_RATES.fetch(tx, *name, start, end, count)
 
 
 async def settlement_revisions(
@@ -241,13 +242,6 @@ async def settlement_revisions(
 ) -> list[SettlementReport]:
     """Every revision of the reports from `start` up to, not including, `end`; oldest first."""
     return await _REVISIONS.fetch(tx, *name, start, end)
-
-
-async def some_settled_rates(
-    tx: Transaction, name: ContractName, start: int, end: int, count: int
-) -> list[SettlementReport]:
-    """The first `count` of them."""
-    return await _SOME_SETTLED_RATES.fetch(tx, *name, start, end, count)
 
 
 async def recent_settled_rates(
@@ -407,13 +401,14 @@ SELECT {columns} FROM settlement_reports
 WHERE venue = $1 AND contract = $2 AND at >= $3 AND at < $4 ORDER BY at, revision
 """,
 )
-_REPORTS = """
+_SETTLED_RATES = Statement(
+    SettlementReport,
+    """
 SELECT {columns} FROM settlement_reports
 WHERE venue = $1 AND contract = $2 AND at >= $3 AND at <= $4 AND revision = (
     SELECT max(revision) FROM settlement_reports AS other
     WHERE other.venue = settlement_reports.venue
         AND other.contract = settlement_reports.contract AND other.at = settlement_reports.at)
-ORDER BY at
-"""
-_SETTLED_RATES = Statement(SettlementReport, _REPORTS)
-_SOME_SETTLED_RATES = Statement(SettlementReport, f"{_REPORTS} LIMIT $5")
+ORDER BY at LIMIT $5
+""",
+)

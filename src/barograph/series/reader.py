@@ -21,7 +21,7 @@ from barograph.markets.regime import eight_hour_rate
 from barograph.markets.samples import GRACE, MEASURES, LiquidationColumn, Measure, Point
 from barograph.markets.series import first_reading, recorded_contract, recorded_points
 from barograph.markets.settlements import LATE_REPORT, SettledFunding, known_settlements
-from barograph.markets.store import Resolution, some_settled_rates
+from barograph.markets.store import Resolution, settled_rates
 from barograph.markets.symbols import ContractIndex, symbol_from
 from barograph.markets.venues import VENUES
 from barograph.series.query import SeriesQuery
@@ -145,7 +145,7 @@ async def _settlements(tx: Transaction, query: SeriesQuery, contract: str, now: 
     # The settlements around a page tell the intervals of its first and its last.
     start, end = query.start - LATE_REPORT, query.span.end + LATE_REPORT
     count = query.limit + 2 * LATE_REPORT // HOUR + 1
-    reports = await some_settled_rates(tx, ContractName(query.venue, contract), start, end, count)
+    reports = await settled_rates(tx, ContractName(query.venue, contract), start, end, count)
     stop = min(query.span.end, reports[-1].at) if len(reports) == count else query.span.end
     settlements = known_settlements(reports, now)
     within = [each for each in settlements if query.start <= each.at < stop]

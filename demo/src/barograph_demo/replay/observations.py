@@ -68,13 +68,6 @@ Step = tuple[int, int, bool, bool]
 is recent."""
 
 
-class BitcoinObservation(NamedTuple):
-    """What the exchange reports of bitcoin, between two observations of the market."""
-
-    at: int
-    bitcoin: Perpetual
-
-
 class MarketObservation(NamedTuple):
     """What the exchange reports for one time."""
 
@@ -83,8 +76,8 @@ class MarketObservation(NamedTuple):
     perpetuals: tuple[Perpetual, ...]
     shares: list[LongAccounts]
     liquidations: list[Liquidation]
-    between: list[BitcoinObservation]
-    """In the recent past, since the last one."""
+    between: list[tuple[int, Perpetual]]
+    """Bitcoin and its times in the recent past, since the last one."""
 
     frames: list[Frame]
     """The prices of all contracts in the recent past, since the last one."""
@@ -158,7 +151,7 @@ def observe_batch(seed: int, epoch: int, batch: Sequence[Step]) -> bytes:
 
 
 def _observe(world: World, step: Step) -> MarketObservation:
-    since, at, in_full, is_recent = step
+    since, at, in_full, _ = step
     kept = _kept(world.seed, world.epoch, at // DAY)
     contracts = [contract for contract in world.perpetuals if contract.symbol in kept]
     counted = (
@@ -177,20 +170,17 @@ def _observe(world: World, step: Step) -> MarketObservation:
             for liquidation in batch.liquidations
             if liquidation.contract in kept
         ],
-        [BitcoinObservation(time, _bitcoin(world, time)) for time in _between(since, at, PACE)]
-        if is_recent
-        else [],
+        [(time, _bitcoin(world, time)) for time in _between(step, PACE)],
         [
             Frame(time, {each.symbol: PastValues(_price(world, each, time)) for each in contracts})
-            for time in _between(since, at, FRAME_STEP)
-        ]
-        if is_recent
-        else [],
+            for time in _between(step, FRAME_STEP)
+        ],
     )
 
 
-def _between(since: int, at: int, step: int) -> range:
-    return range(since // step * step + step, at, step)
+def _between(step: Step, pace: int) -> range:
+    since, at, _, is_recent = step
+    return range(since // pace * pace + pace, at if is_recent else since, pace)
 
 
 def _bitcoin(world: World, time: int) -> Perpetual:

@@ -195,6 +195,10 @@ class SettlementJob(Job):
     async def run_once(self, lease: Lease) -> None:
         """Read the reports that are due, and publish what was settled."""
         with logged("settlements not read"):
+            if self._published is None:  # what an earlier collector knew, until it is read again
+                known = await latest_snapshot(self._database, SETTLED.of(self._venue))
+                self._published = SettledWindows({}) if known is None else known
+                self._sums |= self._published.contracts
             reading = await newest_reading(self._database, self._venue)
             contracts = [] if reading is None else majors_first(reading)
             for part in (contracts[: len(MAJORS)], contracts[len(MAJORS) :]):
