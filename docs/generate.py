@@ -60,8 +60,8 @@ NUMBERS: Mapping[str, tuple[Any, ...]] = {
             "settled rate among those that the primary venue settled in the 30 days up to it, "
             "`delta24h` its change in 24 hours. `us10yMoves20d` and `slopeMoves20d` are changes "
             "divided by the usual move over 20 days, which is 5.6 times the mean size of the last "
-            "60 daily changes. `streakDays` is negative for outflows. `effrPlaceInRange` is 0 at the "
-            "lower and 1 at the upper end of the target range."
+            "60 daily changes. `streakDays` is negative for outflows. `effrPlaceInRange` is 0 at "
+            "the lower and 1 at the upper end of the target range."
         ),
         StanceLeg,
     ),
