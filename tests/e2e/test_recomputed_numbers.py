@@ -9,7 +9,7 @@ from e2e.recompute import Checker
 from support.browsing import running_demo
 from support.processes import BAROGRAPH, eventually, get
 
-pytestmark = [pytest.mark.e2e, pytest.mark.thorough]
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 
 def test_numbers_are_the_exchanges_own_before_and_during_a_switch_of_venue(tmp_path: Path) -> None:
