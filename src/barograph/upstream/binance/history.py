@@ -24,8 +24,8 @@ from barograph.upstream.past_pages import (
 )
 
 CALLS_PER_SECOND = 1.5
-"""450 per five minutes: the exchange allows 1,000 for statistics, of which the live long-account
-shares take as many again."""
+"""450 requests in five minutes. Binance allows 1,000 for statistics, and the live
+long-account shares use another 450."""
 
 RATES_PER_SECOND = 1.0
 """300 per five minutes: the exchange allows 500 for settled rates and the funding intervals
