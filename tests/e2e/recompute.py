@@ -493,7 +493,12 @@ class Checker:
 
     def _settled_windows(self, symbol: str, coin: Row) -> None:
         """What each venue settled over the same hours, and the widest difference."""
-        until, compare, settled = stamp(coin["settledTo"]), self.comparison, {}
+        compare, settled = self.comparison, {}
+        if coin["settledTo"] is None:  # no report was read yet
+            known = [row for row in coin["venues"] if row["settledPct8h"] is not None]
+            compare.equal(f"{symbol} settled without an end", known, [])
+            return
+        until = stamp(coin["settledTo"])
         for row in coin["venues"]:
             for window, span in WINDOWS.items():
                 total, what = row[f"settledPct{window}"], f"{symbol} {row['venue']} {window}"
@@ -533,26 +538,29 @@ class Checker:
         before = self._exchanges.quotes("bybit", round((at - DAY) / NEAR) * NEAR)["BTCUSDT"]
         trend = _change(quotes["BTCUSDT"].coins, before.coins)
         shares = f"{high:.0f} % of {len(rates)} contracts have high funding, {low:.0f} % clearly"
+        values = {key: signal["value"] for key, signal in signals.items()}
         for key, expected in (
             ("btc-funding-regime", f"{quotes['BTCUSDT'].rate_8h:+.4f} % per 8 h"),
             ("funding-breadth", shares),
             ("btc-open-interest-trend", f"{trend:+.1f} % in coins in 24 h"),
-            ("btc-long-accounts", self._long_accounts(at)),
-            ("liquidation-pressure", self._pressure(at, signals["liquidation-pressure"]["value"])),
+            ("btc-long-accounts", self._long_accounts(at, values["btc-long-accounts"])),
+            ("liquidation-pressure", self._pressure(at, values["liquidation-pressure"])),
             ("us-rates", self._rates_text(at)),
         ):
-            value = signals[key]["value"]
+            value = values[key]
             compare.holds(f"{key}: {value!r}, expected {expected!r}", value.startswith(expected))
         compare.door = "/badge"
         for key, signal in signals.items():
             badge = self._get(f"/badge/signal/{key}.json")
             compare.equal(key, badge["message"], signal["label"])
 
-    def _long_accounts(self, at: int) -> str:
-        share = self._long_share("bybit", "BTCUSDT", at)
+    def _long_accounts(self, at: int, published: str) -> str:
+        """The share of the last five minutes, or of those before until it is sampled again."""
         hours = range(at // HOUR * HOUR, at // HOUR * HOUR - 30 * DAY, -HOUR)
         known = [self._long_share("bybit", "BTCUSDT", hour) for hour in hours]
-        return f"{share:.1f} % of accounts, {_rank(share, known)}"
+        shares = (self._long_share("bybit", "BTCUSDT", time) for time in (at - 2 * MINUTE, at))
+        texts = [f"{share:.1f} % of accounts, {_rank(share, known)}" for share in shares]
+        return next((text for text in texts if published.startswith(text)), texts[-1])
 
     def _pressure(self, at: int, published: str) -> str:
         """The last hour in whole minutes, compared with the hours that ended before.
@@ -623,10 +631,15 @@ def _is_quoted(quote: Quote, price: float, coins: float) -> bool:
 def _rank(value: float, known: Sequence[float]) -> str:
     """How a value compares with earlier ones."""
     lower, higher = sum(other < value for other in known), sum(other > value for other in known)
-    if max(known) < value:
-        return "higher than in all of the past 30 days"
+    for beyond, most, way in ((higher, "highest", "higher"), (lower, "lowest", "lower")):
+        if not beyond:
+            is_equal = lower + higher < len(known)
+            start = f"the {most} of" if is_equal else f"{way} than in all of"
+            return f"{start} the past 30 days"
     way = "higher" if lower >= higher else "lower"
-    return f"{way} than {math.floor(100 * max(lower, higher) / len(known))} % of the past 30 days"
+    share = 100 * max(lower, higher) / len(known)
+    shown = math.floor(share) if share < 99 else math.floor(10 * share) / 10
+    return f"{way} than {shown} % of the past 30 days"
 
 
 def _usd(amount: float) -> str:

@@ -319,6 +319,9 @@ class BackfillJob(Job):
                 rates = group.create_task(_known(history.past_settlements(*longer), missing))
         except* UpstreamError as errors:
             failed += errors.exceptions
+        if (task := asyncio.current_task()) is not None and task.cancelling():
+            # Python 3.11's group forgets that we were cancelled if one of its tasks failed too.
+            raise asyncio.CancelledError
         for error in failed:
             raise error
         past = PastHours(prices.result(), interest.result(), shares.result(), rates.result())

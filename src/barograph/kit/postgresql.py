@@ -139,7 +139,7 @@ class PostgreSQLDatabase:
     async def _transact(self, work: Work[T]) -> T:
         LOST_SECONDS.set([])  # a write may take its whole time, whatever failed before it
         async with self._connection(self._begin_write, self._turn) as (connection, _):
-            (begun,) = await _roll_back_if_failed(connection, lambda tx: tx.fetch(_LOCK))
+            (begun,) = await _take_write_lock(connection)
             result = await _roll_back_if_failed(connection, work)
             lost = await _commit(connection)
         if lost is None or await self._was_committed(begun):
@@ -264,6 +264,18 @@ async def _roll_back_if_failed(connection: asyncpg.Connection, work: Work[T]) ->
         raise
 
 
+async def _take_write_lock(connection: asyncpg.Connection) -> list[Row]:
+    """Wait for other writes; if that takes too long, end a write whose client stopped sending.
+
+    The server ends an idle transaction itself, but waits forever for the rest of a statement.
+    """
+    try:
+        return await _roll_back_if_failed(connection, lambda tx: tx.fetch(_LOCK))
+    except asyncpg.LockNotAvailableError:
+        await connection.execute(_END_CUT_OFF_WRITE, IDLE_MS / SECOND)
+        raise
+
+
 async def _commit(connection: asyncpg.Connection) -> Exception | None:
     """Commit; return a failure after which only the server knows the outcome."""
     try:
@@ -308,6 +320,12 @@ _LOCK = """
 SELECT CAST(pg_current_xact_id() AS TEXT), CAST(pg_postmaster_start_time() AS TEXT),
     CAST(now() AS TEXT)
 FROM pg_advisory_xact_lock(1)
+"""
+_END_CUT_OFF_WRITE = """
+SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_stat_activity USING (pid)
+WHERE locktype = 'advisory' AND granted AND classid = 0 AND objid = 1
+    AND datname = current_database() AND wait_event = 'ClientRead'
+    AND state_change < clock_timestamp() - make_interval(secs => $1)
 """
 # After a crash, the server may reuse the number of a lost transaction for one that commits. A crash
 # also resets the server's statistics, and the time of that reset tells us.

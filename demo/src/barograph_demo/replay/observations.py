@@ -168,7 +168,8 @@ def _observe(world: World, step: Step) -> MarketObservation:
             for batch in batches
             if isinstance(batch, Batch)
             for liquidation in batch.liquidations
-            if liquidation.contract in kept
+            # Those before a midnight belong to a contract that is delisted then.
+            if liquidation.contract in _kept(world.seed, world.epoch, liquidation.at // DAY)
         ],
         [(time, _bitcoin(world, time)) for time in _between(step, PACE)],
         [
