@@ -7,6 +7,7 @@ import pytest
 
 from barograph.kit.clock import Clock
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
+from barograph.markets.frames import nearest
 from barograph.markets.records import MAJORS
 from barograph.markets.samples import DAYS, STEPS, on_grid
 from barograph_demo.replay.observations import (
@@ -100,7 +101,8 @@ def test_bitcoin_and_all_prices_are_observed_between_the_hours_of_the_recent_pas
         listed = whole["BTCUSDT"]
         assert bitcoin.funding_rate_pct == listed.funding_rate_pct
         assert bitcoin.open_interest_coins == listed.open_interest_coins
-        (frame,) = (frame for frame in seen.frames if frame.at == at)
+        frame = nearest(seen.frames, at)
+        assert frame.at == at
         assert {name: past.last_price for name, past in frame.contracts.items()} == {
             name: each.last_price for name, each in whole.items()
         }

@@ -310,20 +310,17 @@ class BackfillJob(Job):
         history, span = self._history, (contract, start, end)
         longer = (contract, start - DAY, self._clock())
         missing: list[UpstreamError] = []
-        failed: list[Exception] = []
+        # Not a TaskGroup: that of Python 3.11 can forget a cancellation when a task fails.
+        prices = asyncio.ensure_future(_known(history.past_prices(*span)))
+        interest = asyncio.ensure_future(_known(history.past_open_interest(*span), missing))
+        shares = asyncio.ensure_future(_known(history.past_long_accounts(*span), missing))
+        rates = asyncio.ensure_future(_known(history.past_settlements(*longer), missing))
+        tasks = (prices, interest, shares, rates)
         try:
-            async with asyncio.TaskGroup() as group:
-                prices = group.create_task(_known(history.past_prices(*span)))
-                interest = group.create_task(_known(history.past_open_interest(*span), missing))
-                shares = group.create_task(_known(history.past_long_accounts(*span), missing))
-                rates = group.create_task(_known(history.past_settlements(*longer), missing))
-        except* UpstreamError as errors:
-            failed += errors.exceptions
-        if (task := asyncio.current_task()) is not None and task.cancelling():
-            # Python 3.11's group forgets that we were cancelled if one of its tasks failed too.
-            raise asyncio.CancelledError
-        for error in failed:
-            raise error
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
         past = PastHours(prices.result(), interest.result(), shares.result(), rates.result())
         return past, missing[0] if missing else None
 

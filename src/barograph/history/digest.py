@@ -5,6 +5,7 @@ rebuilt from columns.
 """
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
@@ -107,8 +108,11 @@ def withdrawal_digest(version_digest: str, *, why: str, by: str, salt: str) -> s
     return digest(canonical(content))
 
 
+@lru_cache(maxsize=8)
 def read_version(text: str, text_digest: str | None = None) -> Version:
     """Decode a recorded version; `text_digest` is the digest of the text, if it is known.
+
+    The newest version of each kind is read again and again.
 
     Raises:
         ValueError: the text is not a version.

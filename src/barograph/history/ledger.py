@@ -108,7 +108,6 @@ class Ledger(HistoryReader):
         """
         if proposal.kind not in KINDS:
             raise ValueError(f"unknown kind: one of {', '.join(KINDS)}")
-        content = canonical(leg_document(proposal.leg))
 
         async def work(tx: Transaction) -> Appended:
             if token is not None:
@@ -118,7 +117,7 @@ class Ledger(HistoryReader):
             if only_new_evidence and head is not None and _has_evidence_of(head, proposal):
                 return Appended(head, is_new=False)
             same_leg = await _newest_of_leg(tx, proposal, head)
-            if same_leg is not None and canonical(leg_document(same_leg.leg)) == content:
+            if same_leg is not None and _has_content_of(same_leg, proposal):
                 return Appended(same_leg, is_new=False)
             if same_leg is not None and same_leg is not head:
                 raise StaleLeg(f"a later leg than {proposal.leg_id} is recorded already")
@@ -204,6 +203,10 @@ def _check_head(head: Version | None, expected: str | None) -> None:
 def _has_evidence_of(head: Version, proposal: Proposal) -> bool:
     same_leg = head.leg_id == proposal.leg_id
     return same_leg and head.leg.evidence.digest == proposal.leg.evidence.digest
+
+
+def _has_content_of(version: Version, proposal: Proposal) -> bool:
+    return canonical(leg_document(version.leg)) == canonical(leg_document(proposal.leg))
 
 
 async def _check_fence(tx: Transaction, token: int) -> None:

@@ -1,5 +1,6 @@
 """A stance as frozen records: proposed, recorded, withdrawn, published (pure)."""
 
+from functools import cached_property
 from typing import Any, Literal, NamedTuple, get_args
 
 from msgspec import Struct
@@ -33,14 +34,14 @@ class Decision(Struct, frozen=True):
     by: str
 
 
-class LegEvidence(Struct, frozen=True):
+class LegEvidence(Struct, frozen=True, dict=True):
     """The data behind a decision."""
 
     source: str
     observed_at: str
     inputs: dict[str, Json]
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """SHA-256 of the canonical inputs alone."""
         return digest(canonical(self.inputs))

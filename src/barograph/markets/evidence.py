@@ -145,6 +145,9 @@ class TrailingRecord:
         self._majors: dict[str, _MajorHours] = defaultdict(_MajorHours)
         self._liquidations: list[LiquidationHour] = []
         self._totals: dict[float, list[float]] = {}
+        self._covered: dict[float, list[LiquidationHour]] = {}
+        """Both by the coverage that they need, because every reading asks for them."""
+
         self.settled: dict[str, Sequence[SettledFunding]] = {}
         """The known settlements of each major, by contract, oldest first."""
 
@@ -195,9 +198,13 @@ class TrailingRecord:
         """The start of the last hour of liquidations, whatever its coverage."""
         return self._liquidations[-1].at if self._liquidations else None
 
-    def liquidation_hours(self, min_watched_pct: float) -> list[LiquidationHour]:
+    def liquidation_hours(self, min_watched_pct: float) -> Sequence[LiquidationHour]:
         """The hours with enough coverage to compare with."""
-        return [hour for hour in self._liquidations if hour.watched_pct >= min_watched_pct]
+        covered = self._covered.get(min_watched_pct)
+        if covered is None:
+            covered = [hour for hour in self._liquidations if hour.watched_pct >= min_watched_pct]
+            self._covered[min_watched_pct] = covered
+        return covered
 
     def liquidation_totals(self, min_watched_pct: float) -> Sequence[float]:
         """The USD totals of those hours, lowest first."""
@@ -222,6 +229,7 @@ class TrailingRecord:
                 if hour.watched_pct >= min_pct:
                     _remove(totals, hour.total_usd)
         del self._liquidations[part]
+        self._covered.clear()
 
 
 class _MajorHours:

@@ -172,17 +172,17 @@ class StanceIssuer:
         except DatabaseUnavailable as error:
             log.warning("the record cannot be read", extra={"kind": kind, "reason": str(error)})
             return False
-        self._known.pop(kind, None)
+        before = self._known.pop(kind, None)
         self._events[kind] = events
         if newest:
-            self._remember(newest[0])
+            self._remember(newest[0], before)
         return True
 
-    def _remember(self, version: Version) -> CurrentStance:
+    def _remember(self, version: Version, before: CurrentStance | None) -> CurrentStance:
         """Keep the newest recorded version, with its withdrawal, and the end of its chains."""
         events = self._events.get(version.kind, [])
         of_version = (event for event in events if event.version_sequence == version.sequence)
-        stance = recorded_stance(version, next(of_version, None))
+        stance = recorded_stance(version, next(of_version, None), before)
         last_event = events[-1].event_digest if events else ""
         self._ends[version.kind] = ChainEnd(
             version.sequence, version.history_digest, len(events), last_event
@@ -241,7 +241,7 @@ class StanceIssuer:
             return self._not_durable(proposed)
         if is_new:
             log.info("stance recorded", extra={"kind": kind, "revision": version.revision})
-        return self._remember(version)
+        return self._remember(version, self._known.get(kind))
 
     def _last_published(self, kind: str) -> CurrentStance | None:
         """What was published last, as not durable: the record cannot be read."""

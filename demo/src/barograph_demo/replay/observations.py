@@ -20,6 +20,7 @@ import msgspec
 from barograph.kit.clock import Clock
 from barograph.kit.operating_system import die_with_parent
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
+from barograph.markets.frames import StoredFrame, stored
 from barograph.markets.records import (
     MAJORS,
     Frame,
@@ -79,7 +80,7 @@ class MarketObservation(NamedTuple):
     between: list[tuple[int, Perpetual]]
     """Bitcoin and its times in the recent past, since the last one."""
 
-    frames: list[Frame]
+    frames: list[StoredFrame]
     """The prices of all contracts in the recent past, since the last one."""
 
 
@@ -173,7 +174,7 @@ def _observe(world: World, step: Step) -> MarketObservation:
         ],
         [(time, _bitcoin(world, time)) for time in _between(step, PACE)],
         [
-            Frame(time, {each.symbol: PastValues(_price(world, each, time)) for each in contracts})
+            stored(Frame(time, {each.symbol: _past_price(world, each, time) for each in contracts}))
             for time in _between(step, FRAME_STEP)
         ],
     )
@@ -199,6 +200,10 @@ def _bitcoin(world: World, time: int) -> Perpetual:
         open_interest_usd=coins * price,
         open_interest_coins=coins,
     )
+
+
+def _past_price(world: World, contract: Contract, time: int) -> PastValues:
+    return PastValues(_price(world, contract, time))
 
 
 def _price(world: World, contract: Contract, time: int) -> float:

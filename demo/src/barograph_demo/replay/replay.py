@@ -22,7 +22,6 @@ from barograph.kit.lease import Lease
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.macro.evidence import day_of
 from barograph.macro.store import import_figures
-from barograph.markets.frames import stored
 from barograph.markets.records import MAJORS, Perpetuals
 from barograph.markets.settlements import REVISION_DELAY, SettledRate
 from barograph.markets.store import record_settlement_reports
@@ -175,8 +174,7 @@ class _MarketReplay:
         reading = Perpetuals(seen.at, self._source, seen.perpetuals)
         conclusion = self.judge.conclude(reading)
         self.judge.written(conclusion)
-        prices = [stored(frame) for frame in seen.frames]
-        recorded = conclusion.market._replace(frames=[*prices, *conclusion.market.frames])
+        recorded = conclusion.market._replace(frames=[*seen.frames, *conclusion.market.frames])
         return conclusion._replace(market=recorded)
 
 
