@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from barograph.kit.timestamps import SECOND
 from barograph.markets.records import Liquidation, Perpetuals
-from barograph.markets.venues import VENUES
 
 Prices = Mapping[str, Mapping[str, float]]
 """The logarithms of prices per coin, by venue and asset."""
@@ -99,11 +98,10 @@ class SideScores:
         best = max((each for name, each in self._by_price.items() if name != venue), default=0)
         if score < CERTAIN or price < LEAST_BY_PRICE + best:
             return None
-        others = " and ".join(
-            sorted(VENUES[name].title for name in self._by_venue if name != venue)
-        )
-        same = f" and the sides of the same coins and minutes at {others}" if others else ""
-        return f"the sides of its liquidations contradict the price{same}"
+        # Venues that never had a liquidation of the same coin and minute contradict nothing.
+        same = " and the sides of the same coins and minutes at other venues"
+        why = "the sides of its liquidations contradict the price"
+        return why + same if self._by_venue[venue] > 0 else why
 
 
 def _add(scores: Counter[str], venue: str, votes: int) -> None:
