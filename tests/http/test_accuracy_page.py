@@ -83,7 +83,7 @@ def test_a_row_shows_what_followed_beside_the_others_and_what_could_have_been_se
     assert row[:3] == [*ROW, "41 in 12 episodes 2 without outcome", numbers]
     assert [each[:5] for each in row[3:5]] == ["+0.10", "+0.05"]
     assert row[-2:] == [
-        "+0.10 (\N{MINUS SIGN}0.50 to +0.70)we would have seen 0.90 or more",
+        "+0.10 (\N{MINUS SIGN}0.50 to +0.70)we would probably have seen 0.90 or more",
         "We could not tell",
     ]
     assert "47 versions of 40 legs measured" in page.text

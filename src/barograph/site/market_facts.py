@@ -57,7 +57,7 @@ NAMES = {
 MEANINGS = {
     "lastPrice": (
         "Price of the last trade, in USDT. A multiplier contract such as 1000PEPE is priced per "
-        "1,000 coins. Changes compare with our reading of 24 hours and of 7 days ago, within 5 "
+        "1,000 coins. Changes compare with our readings of 24 hours and 7 days ago, within 5 "
         "minutes."
     ),
     "fundingRatePct8h": (
@@ -79,7 +79,7 @@ MEANINGS = {
 
 MARK_PRICE = (
     "The exchange's mark price, in USD. A multiplier contract such as kPEPE is priced per 1,000 "
-    "coins. Changes compare with our reading of 24 hours and of 7 days ago, within 5 minutes."
+    "coins. Changes compare with our readings of 24 hours and 7 days ago, within 5 minutes."
 )
 
 

@@ -206,8 +206,8 @@ BADGES = [
         "accuracy",
         f"{BADGE_FOLDER}accuracy/funding-regime-stance.svg",
         "What followed the public stances of a kind: a finding, “could not tell”, or the number of "
-        "cases if they are too few. Replace the kind with btc-etf-stance or rates-desk. The badge "
-        "is not evidence of results with real money.",
+        "cases or episodes if they are too few. Replace the kind with btc-etf-stance or "
+        "rates-desk. The badge is not evidence of results with real money.",
         ACCURACY_PAGE,
     ),
     BadgeEntry(
