@@ -336,8 +336,8 @@ means unknown. Under /api/agent `fundingRatePct` is in percent per 8 hours; unde
 as stated, per `fundingIntervalHours`. Funding series are per 8 hours, except settled-funding.
 - A symbol is a base asset (BTC, 1000PEPE) or a full name (BTCUSDT) of a USDT perpetual, in any \
 case; under /api/v1 also bitcoin or PEPE. `kind` is btc-etf-stance, rates-desk or \
-funding-regime-stance; /api/v1/signals lists each `key`. A signal's label returns to its middle \
-only after 60 minutes; until then its value ends in "not yet back to …".
+funding-regime-stance; /api/v1/signals lists each `key`. Signals return to normal, typical, \
+flat or balanced only after 60 minutes; until then the value ends in "not yet back to …".
 - Lists under /api/v1 are `{{as_of, venue, source, notice, count, <list>, next}}`. Follow `next` \
 unchanged until it is null. `from` and `to` are dates, ISO times or Unix milliseconds; `to` is not \
 included. Unknown parameters are an error there; other free endpoints ignore them.

@@ -128,7 +128,7 @@ TEXTS: Mapping[str, str] = {
     "the smallest difference that it could have found. No win rate. Fewer than 30 cases or 10 "
     "episodes have only counts. Empty if stances stay private.",
     "getCross": "Every coin at all venues. Price, one-sided open interest, and the funding settled "
-    "over the same 8 h, 24 h, 7 d and 30 d, with its widest spread. Live rates and their weighted "
+    "over the same 8 h (and its widest spread), 24 h, 7 d and 30 d. Live rates and their weighted "
     "mean are estimates. Totals are null while a venue is missing.",
     "getCrossCoin": "One coin at all venues. Each venue also with its own rate, interval, price, "
     "times, way of counting and liquidations. `state` says why a venue is left out of a total. "
@@ -180,8 +180,8 @@ TEXTS: Mapping[str, str] = {
     "getFundingBadge": "Funding of one perpetual. The funding rate and its interval; `unknown` "
     "for an unknown symbol, `unavailable` without fresh data.",
     "getSignalBadge": "One public signal. The label of the signal.",
-    "getAccuracyBadge": "Accuracy of one kind of stance. `not published`, `too few cases` with "
-    "their number, `could not tell`, or the finding. Not evidence of live-capital results.",
+    "getAccuracyBadge": "Accuracy of one kind of stance. `not published`, too few cases or "
+    "episodes, `could not tell`, or the finding. Not evidence of live-capital results.",
     "getFundingBadgeJson": "Funding of one perpetual, for the Shields endpoint badge. The same as "
     "JSON.",
     "getAccuracyBadgeJson": "Accuracy of one kind of stance, for the Shields endpoint badge. The "

@@ -66,7 +66,7 @@ class FundingSpread(WireModel):
 
     highest: Annotated[Text, _is("The venue that settled most; null if all settled the same.")]
     lowest: Text
-    pct8h: Annotated[float, _is("The difference of `settledPct8h`.")]
+    pct8h: Annotated[float, _is("The higher `settledPct8h` less the lower.")]
 
 
 class CrossVenueEntry(WireModel):
@@ -86,7 +86,7 @@ class CrossVenueEntry(WireModel):
         Number,
         _is(
             "What longs paid to shorts in the 8 hours to `settledTo`, in percent: the sum of the "
-            "rates that the venue reports as settled. Null unless all of them are known."
+            "rates that the venue reports as settled. Null unless all are known."
         ),
     ]
     settledPct24h: Number
@@ -139,15 +139,18 @@ class _CrossTotals(WireModel):
     weightedFundingRatePct8h: Annotated[
         Number,
         _is(
-            "Live rates weighted by open interest: an estimate. Null if `fundingMissing` is not []."
+            "Live rates weighted by open interest: an estimate. Null if `fundingMissing` names "
+            "a venue."
         ),
     ]
     fundingMissing: list[MissingVenue]
     settledTo: Annotated[
         Text,
-        _is("End of the settled windows, the same at every venue: 00:00, 08:00 or 16:00 UTC."),
+        _is("End of the settled windows at all venues: 00:00, 08:00 or 16:00 UTC."),
     ]
-    fundingSpread: Annotated[FundingSpread | None, _is("Null with fewer than two venues.")]
+    fundingSpread: Annotated[
+        FundingSpread | None, _is("Null unless two venues have `settledPct8h`.")
+    ]
     liquidations24hAtLeastUsd: Annotated[Number, _is("What we saw: a lower bound, no total.")]
 
 

@@ -27,15 +27,15 @@ LastPrice = Annotated[
 FundingRatePct = Annotated[
     float | None,
     Field(
-        description="The rate as the venue states it, in percent per `fundingIntervalHours`. If it "
-        "is positive, longs pay shorts."
+        description="The rate as the venue states it, in percent per `fundingIntervalHours`. If "
+        "positive, longs pay shorts."
     ),
 ]
 FundingRatePer8h = Annotated[
     float | None,
     Field(
         description="Current funding rate in percent per 8 hours, for every contract and venue. "
-        "If it is positive, longs pay shorts."
+        "If positive, longs pay shorts."
     ),
 ]
 NextFundingTime = Annotated[

@@ -85,7 +85,7 @@ class PerpetualEntry(WireModel):
     ]
     changes_from: Annotated[
         str | None,
-        Field(description="What changes compare with: our reading 24 h before, within 5 minutes."),
+        Field(description="Changes compare with our reading at this time, 24 h ± 5 min before."),
     ]
     liquidations24h: Liquidations24h
 

@@ -184,7 +184,7 @@ TOOLS = (
         CROSS,
         "Cross-venue",
         "A coin at each venue: price, funding settled over the same windows, live estimate, "
-        "one-sided open interest; totals or null. Without coin: the venues. "
+        "one-sided open interest; totals or null. No coin: the venues. "
         f"{_SECONDS_OLD}",
         {**_SOURCED, "venues": _entries(venue=_TEXT, state=_TEXT)},
         {"coin": _TEXT},
@@ -199,8 +199,8 @@ TOOLS = (
     Tool(
         SIGNALS,
         "Signals",
-        "Label (unknown if stale; goes back only after 60 min) and value. 120 calls/h, 1,000 with "
-        "an X-API-Key.",
+        "Label (unknown if stale; returns to normal only after 60 min) and value. 120 calls/h, "
+        "1,000 with X-API-Key.",
         _members(PublicSignals),
     ),
     Tool(

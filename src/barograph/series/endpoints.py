@@ -45,9 +45,10 @@ _ORIGIN = (
     "exchange reports it, or `published` by a publisher of daily figures."
 )
 _WATCHED = (
-    "Share of the interval's elapsed time in which we watched liquidations without a gap, from 0 "
-    "to 1. A settlement has 1 if we read its report within 8 hours, else 0. Null if the interval "
-    "has just begun, for changes and daily figures, and at a venue without liquidations."
+    "Share of the interval's elapsed time in which we watched liquidations, from 0 to 1. A "
+    "settlement has 1 if we were reading then and got its report within 8 hours, else 0. Null if "
+    "the interval has just begun, for changes and daily figures, and at a venue without "
+    "liquidations."
 )
 _VALUE = (
     "The reading at the start of the interval; for liquidations the sum of the interval. Null is a "

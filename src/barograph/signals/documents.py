@@ -21,9 +21,8 @@ class SignalBody(WireModel):
     label: Annotated[
         str,
         Field(
-            description="The regime in one word; `unknown` when its input is stale. It moves away "
-            "from its middle (normal, typical, flat, balanced) at once, and back only after 60 "
-            "minutes."
+            description="The regime in one word; `unknown` when its input is stale. It leaves its "
+            "middle (normal, typical, flat, balanced) at once and returns only after 60 minutes."
         ),
     ]
     value: Annotated[
