@@ -200,7 +200,7 @@ asyncio.run(main())
 @pytest.mark.thorough
 @pytest.mark.outcome(
     "A process freezes while it writes to PostgreSQL",
-    "PostgreSQL rolls its write back after 3 seconds, or when another write has waited in vain. "
+    "PostgreSQL rolls its write back after 3 seconds, or when another write times out. "
     "Then other processes can write.",
 )
 @pytest.mark.parametrize("frozen", ["between_statements", "within_a_statement"])
