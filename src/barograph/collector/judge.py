@@ -162,7 +162,7 @@ class Judge:
         try:
             await database.read(work)
         except DatabaseUnavailable as error:
-            log.warning("daily figures not read", extra={"reason": str(error)})
+            log.warning("stored data not read", extra={"reason": str(error)})
 
     def of(self, venue: str) -> MarketJudge:
         """What judges one venue; it takes that venue's samples and liquidations."""

@@ -50,7 +50,7 @@ VenueName = Annotated[str, _is("The exchange, such as `bybit`.")]
 Reason = Annotated[Text, _is("Why the state is not `ok`.")]
 Counting = Annotated[str, _is("Which sides the venue's own open interest counts.")]
 Complete = Annotated[Completeness, _is("How much the venue publishes; only `all` adds up.")]
-WatchedPct = Annotated[Number, _is("Share of the 24 hours that we covered, in percent.")]
+WatchedPct = Annotated[Number, _is("Share of the 24 hours that we watched, in percent.")]
 NoNext = Annotated[str | None, _is("Always null: there is only one page.")]
 
 

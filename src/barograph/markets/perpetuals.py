@@ -44,7 +44,7 @@ class Liquidations24h(WireModel):
     shortUsd: Usd = None
     watchedPct: Annotated[
         float | None,
-        Field(description="Share of the 24 hours that we covered, in percent; null if unknown."),
+        Field(description="Share of the 24 hours that we watched, in percent; null if unknown."),
     ] = None
     as_of: Annotated[str | None, Field(description="End of the 24 hours.")] = None
 

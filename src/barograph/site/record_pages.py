@@ -26,8 +26,8 @@ ABOUT: Mapping[str, str] = {
     "rates-desk": "Our reading of US Treasury yields and overnight rates, one for each day with "
     "published data. These rates are published at different times, so most days have several "
     "versions.",
-    "funding-regime-stance": "Our reading of the settled funding of the BTC perpetual, one per "
-    "funding interval. An interval gets a new version when a rate is corrected or the decision "
+    "funding-regime-stance": "Our reading of the BTC funding that the primary venue settled, one "
+    "per funding interval. An interval gets a new version when a published rate or the decision "
     "changes.",
 }
 
