@@ -101,6 +101,21 @@ def test_a_dispute_says_since_when_and_why_and_ends_after_five_good_minutes(
     assert [len(each) for each in ends] == [1, 1, 1, 1, 1, 0, 0]
 
 
+@pytest.mark.parametrize("has_others", [False, True])
+def test_disputed_sides_name_the_other_venues_only_if_these_contradict(
+    tracker: DisputeTracker, minutes: list[Seen], has_others: bool
+) -> None:
+    wrong = distorted(CASES["liquidations with the other side"], BYBIT, minutes)
+    closed_alone = [
+        (readings, closed if has_others else {BYBIT: closed[BYBIT]}) for readings, closed in wrong
+    ]
+    found = [dispute for minute in closed_alone for dispute in compared(tracker, minute)]
+
+    why = "the sides of its liquidations contradict the price"
+    same = " and the sides of the same coins and minutes at other venues"
+    assert {each.why for each in found} == {why + same * has_others}
+
+
 def test_values_that_stopped_changing_are_wrong_since_their_last_change(
     tracker: DisputeTracker, minutes: list[Seen]
 ) -> None:
