@@ -236,8 +236,8 @@ TOOLS = (
     Tool(
         SERIES,
         "Series",
-        "Recorded history, oldest first; value null is a gap. Continue from next_from until null. "
-        "An error if the database fails.",
+        "Recorded history, oldest first; value null is a gap; don't rely on disputed values. "
+        "Continue from next_from until null.",
         {
             **_SOURCED,
             **dict.fromkeys(("measure", "unit"), _TEXT),
