@@ -125,8 +125,8 @@ TEXTS: Mapping[str, str] = {
     "Always available.",
     "getAccuracy": "What followed the public stances. Per kind, label, metric and horizon, beside "
     "what followed other labels and what came just before; one case per leg. Each comparison has "
-    "the smallest difference that it could have found. No win rate. Fewer than 30 cases or 10 "
-    "episodes have only counts. Empty if stances stay private.",
+    "the smallest difference that we would probably have seen. No win rate. Fewer than 30 cases "
+    "or 10 episodes have only counts. Empty if stances stay private.",
     "getCross": "Every coin at all venues. Price, one-sided open interest, and the funding settled "
     "over the same 8 h (and its widest spread), 24 h, 7 d and 30 d. Live rates and their weighted "
     "mean are estimates. Totals are null while a venue is missing.",
