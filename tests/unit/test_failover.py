@@ -406,6 +406,16 @@ def test_no_reading_is_marked_for_the_sides_of_liquidations(
     assert len(conclusion.market.frames) == 1
 
 
+def test_sides_of_liquidations_that_are_disputed_are_unknown_also_while_a_venue_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    disputes = [Dispute(BYBIT, each, START, "wrong") for each in ("price", "liquidation-side")]
+    monkeypatch.setattr(DisputeTracker, "compare", lambda *_: Disputes(START, tuple(disputes)))
+    conclusion = Judge(Settings(venues="bybit,binance")).conclude(many(START, BYBIT), START)
+    assert published(conclusion, EXCHANGE_HEALTH).failure == Disputed.kind
+    assert published(conclusion, LIQUIDATIONS).by_contract is None
+
+
 def test_a_disputed_venue_takes_no_other_venue_s_place() -> None:
     judge = disputed_judge("hyperliquid,bybit", interest=2.0)
     for number in range(4):
