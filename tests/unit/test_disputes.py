@@ -21,9 +21,13 @@ from benchmarks.disputes import (
     judged,
 )
 
+from barograph.collector.judge import Judge
 from barograph.kit.timestamps import MINUTE
-from barograph.markets.disputes import DisputeTracker
+from barograph.markets.disputes import Dispute, DisputeTracker
+from barograph.markets.liquidation_sides import SideScores
+from barograph.markets.records import Liquidation, Side
 from barograph.markets.venues import BINANCE, BYBIT, HYPERLIQUID
+from barograph.settings import Settings
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +105,24 @@ def test_a_dispute_says_since_when_and_why_and_ends_after_five_good_minutes(
     assert [len(each) for each in ends] == [1, 1, 1, 1, 1, 0, 0]
 
 
+@pytest.mark.parametrize("coin", ["BTC", "ETH"])
+def test_sides_contradict_another_venue_only_if_it_has_the_same_coins(
+    coin: str, minutes: list[Seen]
+) -> None:
+    readings, scores = minutes[0][0], SideScores()
+    at = readings[BYBIT].as_of
+
+    def closed(coin: str, venue: str, side: Side) -> list[Liquidation]:
+        (mark,) = (each.mark for each in readings[venue].contracts if each.base == coin)
+        return [Liquidation(at - MINUTE // 2, coin + venue, side, 1.0, 0.99 * mark)]
+
+    liquidations = {BYBIT: closed("BTC", BYBIT, "short"), BINANCE: closed(coin, BINANCE, "long")}
+    for _ in range(10):
+        found = dict(scores.see(readings, liquidations, (at - MINUTE, at)))
+    assert found[BYBIT].startswith("the sides of its liquidations contradict the price")
+    assert ("at Binance" in found[BYBIT]) == (coin == "BTC")
+
+
 def test_values_that_stopped_changing_are_wrong_since_their_last_change(
     tracker: DisputeTracker, minutes: list[Seen]
 ) -> None:
@@ -158,6 +180,18 @@ def test_one_venue_says_nothing(
 ) -> None:
     alone = (BYBIT,)
     assert judged(CASES["price +3 %"], BYBIT, alone, warm[alone], minutes) == (None, set())
+
+
+def test_a_venue_that_fails_is_not_frozen_however_long_its_reading_counts_as_fresh() -> None:
+    judge, market = Judge(Settings(venues="bybit,hyperliquid", feed_max_age_seconds=900)), Market(1)
+    found: list[Dispute] = []
+    for number in range(50):
+        readings, _ = market.minute()
+        for venue in TWO if number < 40 else (HYPERLIQUID,):
+            conclusion = judge.conclude(readings[venue], market.now)
+            judge.written(conclusion)
+            found += conclusion.disputes
+    assert found == []
 
 
 @pytest.mark.thorough

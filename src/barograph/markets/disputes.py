@@ -59,6 +59,10 @@ DISPUTES = Feed("disputes", Disputes)
 EVERY = 50 * SECOND
 """A call that comes sooner after the last comparison returns its result."""
 
+MAX_AGE = 2 * EVERY
+"""An older reading is not compared, however long readers may see it: an outage would look as if the
+values were frozen."""
+
 USUAL = 30
 """A usual difference is the median of this many comparisons: a drift of ten minutes is a minority
 of them, and half an hour of another market has replaced them all."""
@@ -286,6 +290,7 @@ class DisputeTracker:
         if 0 <= now - last < EVERY:
             return self._current
         since = last or now
+        readings = {name: each for name, each in readings.items() if now - each.as_of < MAX_AGE}
         self._forget(readings, now)
         known = {venue: values for venue, (_, values) in self._last.items()}
         values = {name: _values(reading, known.get(name)) for name, reading in readings.items()}

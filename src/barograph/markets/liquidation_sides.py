@@ -102,8 +102,8 @@ class SideScores:
         others = " and ".join(
             sorted(VENUES[name].title for name in self._by_venue if name != venue)
         )
-        same = f" and the sides of the same coins and minutes at {others}" if others else ""
-        return f"the sides of its liquidations contradict the price{same}"
+        same = f" and the sides of the same coins and minutes at {others}"
+        return f"the sides of its liquidations contradict the price{same * (score > price)}"
 
 
 def _add(scores: Counter[str], venue: str, votes: int) -> None:
