@@ -105,6 +105,17 @@ def test_a_dispute_says_since_when_and_why_and_ends_after_five_good_minutes(
     assert [len(each) for each in ends] == [1, 1, 1, 1, 1, 0, 0]
 
 
+def test_a_dispute_of_funding_ends_with_its_error_also_after_settlements() -> None:
+    market, tracker = Market(5_000), DisputeTracker()
+    for _ in range(WARM_UP):
+        compared(tracker, market.minute())
+    two_hours = [market.minute() for _ in range(121)]
+    for minute in distorted(CASES["funding x100"], HYPERLIQUID, two_hours):
+        disputes = compared(tracker, minute)
+    assert [each.venue for each in disputes] == [HYPERLIQUID]
+    assert [bool(compared(tracker, market.minute())) for _ in range(7)] == [True] * 5 + [False] * 2
+
+
 @pytest.mark.parametrize("coin", ["BTC", "ETH"])
 def test_sides_contradict_another_venue_only_if_it_has_the_same_coins(
     coin: str, minutes: list[Seen]

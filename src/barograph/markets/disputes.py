@@ -138,7 +138,7 @@ class _Check(NamedTuple):
         """How far a venue moved; rates away from zero, or else towards and through it."""
         if self.measure != "funding":
             return self.difference(now, then)
-        one, other, rate, hours = now["funding"], then["funding"], then["rate"], then["hours"]
+        one, other, rate, hours = now[self.name], then[self.name], then["rate"], then["hours"]
         moves = [
             # A rate that is stated for a longer interval is smaller per eight hours.
             (one[name] - other[name])
@@ -433,13 +433,18 @@ class DisputeTracker:
     def _jump(
         self, venue: str, others: Sequence[str], check: _Check, values: ByVenue
     ) -> str | None:
-        """Compare rates with those of the last comparison, or of the last before a suspicion."""
+        """Compare rates with those of the last comparison, or of the last before a suspicion.
+
+        A venue must have jumped both without what changed at settlements and with it. Otherwise the
+        part of an error that a settlement hides would keep its dispute for ever.
+        """
         suspicion = self._suspicions.get((venue, check.measure))
         before = self._seen[-1] if suspicion is None else suspicion.before
         if not others or venue not in before:
             return None
-        if not check.moved_alone((venue, *others), values, before, self._stress * check.floor):
-            return ""
+        for each in (check, check._replace(name="rate")):
+            if not each.moved_alone((venue, *others), values, before, self._stress * check.floor):
+                return ""
         return f"the {check.subject} jumped within a minute, but not at {_titles(others)}"
 
     def _judge(self, findings: Mapping[Key, str], since: int, now: int) -> None:
