@@ -208,7 +208,8 @@ def _values(reading: Perpetuals, last: Values | None) -> Values:
         size = contract.open_interest_coins
         if size is not None and size > 0:
             coins[asset] = log(size * multiplier)
-        at[asset] = contract.open_interest_at or reading.as_of
+        read_at = contract.open_interest_at
+        at[asset] = reading.as_of if read_at is None else read_at
         rate[asset] = path[asset] = asinh(contract.funding_8h_pct / RATE_AT_REST)
         hours[asset] = contract.funding_interval_hours
         settles_at[asset] = contract.next_funding_time

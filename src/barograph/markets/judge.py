@@ -5,7 +5,7 @@ briefs judge by the evidence that a conclusion carries.
 """
 
 from collections import deque
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple, TypeVar
 
@@ -268,7 +268,7 @@ class MarketJudge:
         if is_new:
             self.health = ExchangeHealth(as_of=reading.as_of if now is None else now)
         self.reading = reading
-        self._drop_shares(live)
+        self._shares = {name: share for name, share in self._shares.items() if name in live}
         return MarketConclusion(
             self.venue,
             publications=[
@@ -496,9 +496,6 @@ class MarketJudge:
         self.shown, before.shown = before.shown, before
         self.is_in_use, before.is_in_use = True, False
         self._published.clear()
-
-    def _drop_shares(self, live: Container[str]) -> None:
-        self._shares = {name: share for name, share in self._shares.items() if name in live}
 
     def _due_rows(self, reading: Perpetuals) -> list[ReadingRow]:
         disputed = ",".join(sorted(self.disputed & READ))
