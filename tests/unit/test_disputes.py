@@ -21,9 +21,11 @@ from benchmarks.disputes import (
     judged,
 )
 
+from barograph.collector.judge import Judge
 from barograph.kit.timestamps import MINUTE
-from barograph.markets.disputes import DisputeTracker
+from barograph.markets.disputes import Dispute, DisputeTracker
 from barograph.markets.venues import BINANCE, BYBIT, HYPERLIQUID
+from barograph.settings import Settings
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +118,17 @@ def test_disputed_sides_name_the_other_venues_only_if_these_contradict(
     assert {each.why for each in found} == {why + same * has_others}
 
 
+def test_a_dispute_of_funding_ends_with_its_error_also_after_settlements() -> None:
+    market, tracker = Market(5_000), DisputeTracker()
+    for _ in range(WARM_UP):
+        compared(tracker, market.minute())
+    two_hours = [market.minute() for _ in range(121)]
+    for minute in distorted(CASES["funding x100"], HYPERLIQUID, two_hours):
+        disputes = compared(tracker, minute)
+    assert [each.venue for each in disputes] == [HYPERLIQUID]
+    assert [bool(compared(tracker, market.minute())) for _ in range(7)] == [True] * 5 + [False] * 2
+
+
 def test_values_that_stopped_changing_are_wrong_since_their_last_change(
     tracker: DisputeTracker, minutes: list[Seen]
 ) -> None:
@@ -173,6 +186,18 @@ def test_one_venue_says_nothing(
 ) -> None:
     alone = (BYBIT,)
     assert judged(CASES["price +3 %"], BYBIT, alone, warm[alone], minutes) == (None, set())
+
+
+def test_a_venue_that_fails_is_not_frozen_however_long_its_reading_counts_as_fresh() -> None:
+    judge, market = Judge(Settings(venues="bybit,hyperliquid", feed_max_age_seconds=900)), Market(1)
+    found: list[Dispute] = []
+    for number in range(50):
+        readings, _ = market.minute()
+        for venue in TWO if number < 40 else (HYPERLIQUID,):
+            conclusion = judge.conclude(readings[venue], market.now)
+            judge.written(conclusion)
+            found += conclusion.disputes
+    assert found == []
 
 
 @pytest.mark.thorough

@@ -8,7 +8,14 @@ from msgspec.structs import replace
 
 from barograph.board.feeds import Feed
 from barograph.collector.judge import Conclusion, Judge
-from barograph.errors import Forbidden, InvalidReply, Throttled, Unreachable, UpstreamError
+from barograph.errors import (
+    Disputed,
+    Forbidden,
+    InvalidReply,
+    Throttled,
+    Unreachable,
+    UpstreamError,
+)
 from barograph.kit.timestamps import MINUTE, SECOND
 from barograph.markets.disputes import Dispute, Disputes, DisputeTracker
 from barograph.markets.failover import HEALTHY, Failover, Switch, VenueInUse
@@ -115,6 +122,22 @@ def test_the_primary_is_used_again_after_fifteen_healthy_minutes(failover: Failo
             failover.failed("bybit", Unreachable.kind, now)  # one failed reading is no outage
         else:
             failover.succeeded("bybit", now)
+    assert failover.in_use == "bybit"
+
+
+@pytest.mark.parametrize("kind", [Unreachable.kind, Disputed.kind])
+def test_the_primary_is_not_used_again_while_its_newest_reading_failed(
+    failover: Failover, kind: str
+) -> None:
+    fail(failover, [Forbidden] * 3)
+    back = START + MINUTE
+    for now in range(back, back + HEALTHY, POLL):
+        failover.succeeded("hyperliquid", now)
+        failover.succeeded("bybit", now)
+    failover.failed("bybit", kind, back + HEALTHY)
+    failover.succeeded("hyperliquid", back + HEALTHY)
+    assert failover.in_use == "hyperliquid"
+    failover.succeeded("bybit", back + HEALTHY + POLL)
     assert failover.in_use == "bybit"
 
 
@@ -381,6 +404,16 @@ def test_no_reading_is_marked_for_the_sides_of_liquidations(
     assert conclusion.disputes == ()
     assert {row.disputed for row in conclusion.market.readings} == {""}
     assert len(conclusion.market.frames) == 1
+
+
+def test_sides_of_liquidations_that_are_disputed_are_unknown_also_while_a_venue_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    disputes = [Dispute(BYBIT, each, START, "wrong") for each in ("price", "liquidation-side")]
+    monkeypatch.setattr(DisputeTracker, "compare", lambda *_: Disputes(START, tuple(disputes)))
+    conclusion = Judge(Settings(venues="bybit,binance")).conclude(many(START, BYBIT), START)
+    assert published(conclusion, EXCHANGE_HEALTH).failure == Disputed.kind
+    assert published(conclusion, LIQUIDATIONS).by_contract is None
 
 
 def test_a_disputed_venue_takes_no_other_venue_s_place() -> None:

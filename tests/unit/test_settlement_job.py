@@ -112,6 +112,18 @@ def test_a_major_whose_report_is_late_is_read_every_minute(office: Office) -> No
     assert len(history.asked) == 3
 
 
+def test_a_report_is_read_when_it_arrives_not_when_it_was_asked_for(office: Office) -> None:
+    class Slow(History):
+        async def past_settlements(
+            self, contract: str, start: int, end: int
+        ) -> Sequence[SettledRate]:
+            office.clock.now += 40 * SECOND  # the back-fill goes first
+            return await super().past_settlements(contract, start, end)
+
+    office.read(Slow(rates(0.01)), rounds=1)
+    assert [report.read_at for report in office.kept()] == [START + 40 * SECOND]
+
+
 def test_another_contract_is_read_once_it_has_settled(office: Office) -> None:
     office.show(BTC, PEPE, changed(PEPE, contract="NEWUSDT"))
     office.backfilled(PEPE.contract)

@@ -176,7 +176,7 @@ def by_label(
         count = sum(each == label for _, each in cases)
         ours = [(episode, after) for each, episode, after, _ in known if each == label]
         others = [(episode, after) for each, episode, after, _ in known if each != label]
-        befores = [before.value for each, *_, before in known if each == label and before]
+        befores = [last.value for each, *_, last in known if each == label and last is not None]
         row = Measured(
             label=label,
             horizon=horizon,

@@ -311,17 +311,17 @@ class BackfillJob(Job):
         longer = (contract, start - DAY, self._clock())
         missing: list[UpstreamError] = []
         # Not a TaskGroup: that of Python 3.11 can forget a cancellation when a task fails.
-        prices = asyncio.ensure_future(_known(history.past_prices(*span)))
-        interest = asyncio.ensure_future(_known(history.past_open_interest(*span), missing))
-        shares = asyncio.ensure_future(_known(history.past_long_accounts(*span), missing))
-        rates = asyncio.ensure_future(_known(history.past_settlements(*longer), missing))
-        tasks = (prices, interest, shares, rates)
+        tasks = (
+            asyncio.ensure_future(_known(history.past_prices(*span))),
+            asyncio.ensure_future(_known(history.past_open_interest(*span), missing)),
+            asyncio.ensure_future(_known(history.past_long_accounts(*span), missing)),
+            asyncio.ensure_future(_known(history.past_settlements(*longer), missing)),
+        )
         try:
-            await asyncio.gather(*tasks)
+            past = PastHours(*await asyncio.gather(*tasks))
         finally:
             for task in tasks:
                 task.cancel()
-        past = PastHours(prices.result(), interest.result(), shares.result(), rates.result())
         return past, missing[0] if missing else None
 
     async def _publish(self, progress: BackfillProgress, lease: Lease) -> None:

@@ -173,7 +173,7 @@ class Judge:
         if now is None:
             return self._concluded(reading, None, None)
         venue, compared = reading.venue, self._compare(reading, now)
-        disputed = self._disputed(venue)
+        disputed = self._markets[venue].disputed
         if self.in_use == venue and disputed & UNUSABLE:
             why = f"{' and '.join(sorted(disputed & UNUSABLE))} of {venue}"
             return self._with(self.conclude_failure(venue, Disputed(why), now), compared)
@@ -186,13 +186,10 @@ class Judge:
     def _concluded(self, reading: Perpetuals, switch: Switch | None, now: int | None) -> Conclusion:
         self._follow(switch)
         market = self._markets[reading.venue]
-        if not market.is_in_use:
-            found = market.conclude(reading, now, self._disputed(reading.venue))
-            return Conclusion(found, also=self._switched(now))
-        return self._complete(market.conclude(reading, now, self._disputed(reading.venue)))
-
-    def _disputed(self, venue: str) -> AbstractSet[Measure]:
-        return self._disputes.of(venue).keys()
+        found = market.conclude(reading, now)
+        if market.is_in_use:
+            return self._complete(found)
+        return Conclusion(found, also=self._switched(now))
 
     def conclude_part(self, part: Perpetuals) -> Conclusion | None:
         """Judge a replayed reading of a few contracts, between two full ones."""
@@ -251,7 +248,7 @@ class Judge:
         after = self._markets[self.in_use]
         if not self._switches or after.reading is None:
             return None
-        return self._complete(after.conclude(after.reading, now, self._disputed(after.venue)))
+        return self._complete(after.conclude(after.reading, now))
 
     def _compare(self, reading: Perpetuals, now: int) -> list[Publication]:
         """Compare the venues about once a minute; return what to publish."""
@@ -266,6 +263,8 @@ class Judge:
         new = (each for each in disputes.disputes if each not in known)
         self._unmarked += [each for each in new if each.measure in READ]
         self._disputes = disputes
+        for venue, market in self._markets.items():
+            market.disputed = disputes.of(venue).keys()
         return [Publication.of(DISPUTES, disputes)]
 
     def _fresh_readings(self, now: int) -> dict[str, Perpetuals]:
@@ -282,7 +281,9 @@ class Judge:
             return None
         fresh = self._fresh_readings(market.reading.as_of)
         fair = {
-            venue: each for venue, each in fresh.items() if "funding" not in self._disputed(venue)
+            venue: each
+            for venue, each in fresh.items()
+            if "funding" not in self._markets[venue].disputed
         }
         record = {
             asset: {

@@ -59,6 +59,10 @@ DISPUTES = Feed("disputes", Disputes)
 EVERY = 50 * SECOND
 """A call that comes sooner after the last comparison returns its result."""
 
+MAX_AGE = 2 * EVERY
+"""An older reading is not compared, however long readers may see it: an outage would look as if the
+values were frozen."""
+
 USUAL = 30
 """A usual difference is the median of this many comparisons: a drift of ten minutes is a minority
 of them, and half an hour of another market has replaced them all."""
@@ -134,7 +138,7 @@ class _Check(NamedTuple):
         """How far a venue moved; rates away from zero, or else towards and through it."""
         if self.measure != "funding":
             return self.difference(now, then)
-        one, other, rate, hours = now["funding"], then["funding"], then["rate"], then["hours"]
+        one, other, rate, hours = now[self.name], then[self.name], then["rate"], then["hours"]
         moves = [
             # A rate that is stated for a longer interval is smaller per eight hours.
             (one[name] - other[name])
@@ -204,7 +208,8 @@ def _values(reading: Perpetuals, last: Values | None) -> Values:
         size = contract.open_interest_coins
         if size is not None and size > 0:
             coins[asset] = log(size * multiplier)
-        at[asset] = contract.open_interest_at or reading.as_of
+        read_at = contract.open_interest_at
+        at[asset] = reading.as_of if read_at is None else read_at
         rate[asset] = path[asset] = asinh(contract.funding_8h_pct / RATE_AT_REST)
         hours[asset] = contract.funding_interval_hours
         settles_at[asset] = contract.next_funding_time
@@ -286,6 +291,7 @@ class DisputeTracker:
         if 0 <= now - last < EVERY:
             return self._current
         since = last or now
+        readings = {name: each for name, each in readings.items() if now - each.as_of < MAX_AGE}
         self._forget(readings, now)
         known = {venue: values for venue, (_, values) in self._last.items()}
         values = {name: _values(reading, known.get(name)) for name, reading in readings.items()}
@@ -428,13 +434,18 @@ class DisputeTracker:
     def _jump(
         self, venue: str, others: Sequence[str], check: _Check, values: ByVenue
     ) -> str | None:
-        """Compare rates with those of the last comparison, or of the last before a suspicion."""
+        """Compare rates with those of the last comparison, or of the last before a suspicion.
+
+        A venue must have jumped both without what changed at settlements and with it. Otherwise the
+        part of an error that a settlement hides would keep its dispute for ever.
+        """
         suspicion = self._suspicions.get((venue, check.measure))
         before = self._seen[-1] if suspicion is None else suspicion.before
         if not others or venue not in before:
             return None
-        if not check.moved_alone((venue, *others), values, before, self._stress * check.floor):
-            return ""
+        for each in (check, check._replace(name="rate")):
+            if not each.moved_alone((venue, *others), values, before, self._stress * check.floor):
+                return ""
         return f"the {check.subject} jumped within a minute, but not at {_titles(others)}"
 
     def _judge(self, findings: Mapping[Key, str], since: int, now: int) -> None:

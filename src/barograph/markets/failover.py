@@ -85,8 +85,9 @@ class _Health:
         # A clock that was set back must not make an old reading look new.
         return -max_age <= now - self.read_at < max_age
 
-    def is_fresh(self, now: int, max_age: int) -> bool:
-        return self.has_read and self.is_recent(now, max_age) and self.refusals == 0
+    def is_healthy(self, now: int, max_age: int) -> bool:
+        """Whether it can be used: its newest reading is fresh and did not fail."""
+        return self.has_read and self.is_recent(now, max_age) and not self.kinds
 
     def can_replace(self, other: "_Health", now: int, max_age: int) -> bool:
         """Whether it can take over from another venue, which fails.
@@ -97,7 +98,7 @@ class _Health:
         """
         lasts = self.recovered_at is None or now - self.recovered_at >= max_age
         survives = other.refusals >= REFUSALS or self.read_at > other.failing_since
-        return lasts and survives and not self.kinds and self.is_fresh(now, max_age)
+        return lasts and survives and self.is_healthy(now, max_age)
 
     def problem(self, now: int, max_age: int) -> str | None:
         """Why the venue has to be left; None if it may stay."""
@@ -141,8 +142,8 @@ class Failover:
             return None
         for venue in self._order[:place]:
             health = self._health[venue]
-            since = health.healthy_since
-            if since is not None and now - since >= HEALTHY and health.is_fresh(now, self._max_age):
+            since, is_healthy = health.healthy_since, health.is_healthy(now, self._max_age)
+            if since is not None and now - since >= HEALTHY and is_healthy:
                 minutes = HEALTHY // MINUTE
                 return self._switch(venue, f"{venue} was healthy for {minutes} minutes", now)
         return None

@@ -5,7 +5,7 @@ briefs judge by the evidence that a conclusion carries.
 """
 
 from collections import deque
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple, TypeVar
 
@@ -161,7 +161,8 @@ class MarketJudge:
         self._trailing = TrailingRecord()
         self._frames = FrameRecord()
         self._framed: int | None = None
-        self._disputed: AbstractSet[Measure] = frozenset()
+        self.disputed: AbstractSet[Measure] = frozenset()
+        """What is disputed now: it is recorded with a mark, but nothing is judged by it."""
 
     async def load(self, tx: Transaction, now: int) -> None:
         """Load the state that an earlier collector left."""
@@ -237,19 +238,15 @@ class MarketJudge:
         """
         check_listings(self._listings, reading, self.reading)
 
-    def conclude(
-        self,
-        reading: Perpetuals,
-        now: int | None = None,
-        disputed: AbstractSet[Measure] = frozenset(),
-    ) -> MarketConclusion:
+    def conclude(self, reading: Perpetuals, now: int | None = None) -> MarketConclusion:
         """Judge a reading and collect everything it adds.
 
         `now` is when the reading arrived. It is None for a replayed reading, which never counts as
-        the end of an outage. What is disputed is recorded with a mark, but nothing is judged by it.
+        the end of an outage.
         """
-        self._disputed, rows = disputed, self._due_rows(reading, ",".join(sorted(disputed & READ)))
-        if self.is_in_use and "open-interest" in disputed:
+        is_new = reading is not self.reading  # the last one comes again at a change of venue
+        rows = self._due_rows(reading)
+        if self.is_in_use and "open-interest" in self.disputed:
             reading = without_open_interest(reading)
         live = _bases(reading)
         self._bases |= live  # a delisted contract keeps its name while its liquidations count
@@ -264,14 +261,14 @@ class MarketJudge:
             reading.as_of, self._trailing.newest_liquidation_hour
         )
         outage = None if now is None or not self.is_in_use else self._outage(reading.as_of)
-        told = () if "liquidation-side" in disputed else closed[-1:]  # a brief tells the sides
+        told = () if "liquidation-side" in self.disputed else closed[-1:]  # a brief tells the sides
         evidence = self._evidence(reading, (previous, self.regime), told, outage)
         self._settled = []
         self._evidence_before = evidence
-        if reading is not self.reading:  # not the last one once more, at a change of venue
+        if is_new:
             self.health = ExchangeHealth(as_of=reading.as_of if now is None else now)
         self.reading = reading
-        self._drop_shares(live)
+        self._shares = {name: share for name, share in self._shares.items() if name in live}
         return MarketConclusion(
             self.venue,
             publications=[
@@ -358,7 +355,7 @@ class MarketJudge:
     def _judge_regime(self, reading: Perpetuals) -> Regime:
         bitcoin = majors_of(reading).get("BTC")
         rate = None if bitcoin is None else bitcoin.funding_8h_pct
-        rate = None if "funding" in self._disputed else rate
+        rate = None if "funding" in self.disputed else rate
         return next_regime(self.regime, rate, reading.as_of, self._dwell)
 
     def _regime_events(self, previous: Regime | None, change: RegimeChange) -> list[NewEvent]:
@@ -409,7 +406,7 @@ class MarketJudge:
     def _totals(self, at: int) -> LiquidationTotals:
         """The liquidations of 24 hours; while their sides are disputed, without sides."""
         totals = self._liquidations.totals(at, self._bases)
-        if "liquidation-side" not in self._disputed:
+        if "liquidation-side" not in self.disputed:
             return totals
         return replace(totals, long_pct=None, by_contract=None)
 
@@ -500,10 +497,8 @@ class MarketJudge:
         self.is_in_use, before.is_in_use = True, False
         self._published.clear()
 
-    def _drop_shares(self, live: Container[str]) -> None:
-        self._shares = {name: share for name, share in self._shares.items() if name in live}
-
-    def _due_rows(self, reading: Perpetuals, disputed: str) -> list[ReadingRow]:
+    def _due_rows(self, reading: Perpetuals) -> list[ReadingRow]:
+        disputed = ",".join(sorted(self.disputed & READ))
         minute = reading.as_of // MINUTE * MINUTE
         hour = reading.as_of // HOUR * HOUR
         due: list[ReadingRow] = []
@@ -520,7 +515,7 @@ class MarketJudge:
 
     def _due_frames(self, reading: Perpetuals) -> list[StoredFrame]:
         """Nothing later is compared with a reading that is disputed."""
-        if self._framed == reading.as_of // FRAME_STEP or self._disputed & READ:
+        if self._framed == reading.as_of // FRAME_STEP or self.disputed & READ:
             return []
         return [stored(frame_of(reading.as_of, reading.contracts))]
 

@@ -251,6 +251,7 @@ class SettlementJob(Job):
             why = {"contract": name.contract, "kind": error.kind, "why": str(error)}
             log.warning("settlements not read", extra=why)
             return False
+        now = self._clock()  # the adapter may have waited for its turn
         await FencedDatabase(self._database, lease).write(
             lambda tx: record_settlement_reports(tx, self._venue, rates, now)
         )
