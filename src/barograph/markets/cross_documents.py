@@ -64,9 +64,14 @@ class MissingVenue(WireModel):
 class FundingSpread(WireModel):
     """The widest difference of settled funding between two venues, over the same 8 hours."""
 
-    highest: Annotated[Text, _is("The venue that settled most; null if all settled the same.")]
+    highest: Annotated[
+        Text, _is("The venue that settled most; null if the compared venues settled the same.")
+    ]
     lowest: Text
     pct8h: Annotated[float, _is("The difference of `settledPct8h`.")]
+    missing: Annotated[
+        list[str], _is("Venues that are not compared: what they settled is unknown or disputed.")
+    ]
 
 
 class CrossVenueEntry(WireModel):

@@ -86,8 +86,8 @@ class FundingSpread(NamedTuple):
     @property
     def ends(self) -> tuple[str, str]:
         """The venues with the lowest and the highest rate."""
-        ordered = sorted(self.rates, key=self.rates.__getitem__)
-        return ordered[0], ordered[-1]
+        rate = self.rates.__getitem__
+        return min(self.rates, key=rate), max(self.rates, key=rate)
 
     @property
     def spread_pct(self) -> float:
