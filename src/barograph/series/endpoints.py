@@ -50,7 +50,7 @@ _WATCHED = (
     "has just begun, for changes and daily figures, and at a venue without liquidations."
 )
 _VALUE = (
-    "The reading at the start of the interval; for liquidations the sum of the interval. Null is a "
+    "The first reading of the interval; for liquidations the sum of the interval. Null is a "
     "gap. Changes have the new label."
 )
 _DISPUTED = (
