@@ -377,7 +377,9 @@ def _spread(entries: Sequence[CrossVenue]) -> Spread | None:
     if not pairs:
         return None
     widest, highest, lowest = max(pairs, key=itemgetter(0))
-    return Spread(*((highest, lowest) if widest else (None, None)), widest, missing)
+    if not widest:
+        return Spread(None, None, 0.0, missing)
+    return Spread(highest, lowest, widest, missing)
 
 
 def _known_interest(coin: CrossCoin) -> float:
