@@ -64,14 +64,10 @@ class MissingVenue(WireModel):
 class FundingSpread(WireModel):
     """The widest difference of settled funding between two venues, over the same 8 hours."""
 
-    highest: Annotated[
-        Text, _is("The venue that settled most; null if the compared venues settled the same.")
-    ]
+    highest: Annotated[Text, _is("Of those compared; null if they settled the same.")]
     lowest: Text
     pct8h: Annotated[float, _is("The difference of `settledPct8h`.")]
-    missing: Annotated[
-        list[str], _is("Venues that are not compared: what they settled is unknown or disputed.")
-    ]
+    missing: Annotated[list[str], _is("Venues not compared: unknown or disputed.")]
 
 
 class CrossVenueEntry(WireModel):
@@ -90,8 +86,8 @@ class CrossVenueEntry(WireModel):
     settledPct8h: Annotated[
         Number,
         _is(
-            "What longs paid to shorts in the 8 hours to `settledTo`, in percent: the sum of the "
-            "rates that the venue reports as settled. Null unless all of them are known."
+            "What longs paid to shorts in the 8 hours to `settledTo`, in percent: the sum of "
+            "what the venue reports as settled. Null unless all of it is known."
         ),
     ]
     settledPct24h: Number
@@ -149,8 +145,7 @@ class _CrossTotals(WireModel):
     ]
     fundingMissing: list[MissingVenue]
     settledTo: Annotated[
-        Text,
-        _is("End of the settled windows, the same at every venue: 00:00, 08:00 or 16:00 UTC."),
+        Text, _is("End of the settled windows of all venues: 00:00, 08:00 or 16:00 UTC.")
     ]
     fundingSpread: Annotated[FundingSpread | None, _is("Null with fewer than two venues.")]
     liquidations24hAtLeastUsd: Annotated[Number, _is("What we saw: a lower bound, no total.")]

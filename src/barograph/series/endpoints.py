@@ -50,8 +50,8 @@ _WATCHED = (
     "has just begun, for changes and daily figures, and at a venue without liquidations."
 )
 _VALUE = (
-    "The first reading of the interval; for liquidations the sum of the interval. Null is a "
-    "gap. Changes have the new label."
+    "The first reading of the interval; for liquidations its sum. Null is a gap. Changes have the "
+    "new label."
 )
 _DISPUTED = (
     "Readings: true if the value contradicts the other venues. Signals, stances, briefs, "
