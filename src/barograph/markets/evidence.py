@@ -16,6 +16,7 @@ from barograph.markets.liquidations import LiquidationHour, LiquidationTotals
 from barograph.markets.records import MAJORS, Frame, PastValues, Perpetual, Perpetuals
 from barograph.markets.regime import Regime
 from barograph.markets.settlements import RATE_DIGITS, SHORTEST_WINDOW, SettledFunding
+from barograph.markets.venues import BYBIT
 
 TRAILING = 30 * DAY
 """How far back rules look, in milliseconds: 720 hours, the newest included."""
@@ -65,6 +66,9 @@ class Outage(NamedTuple):
     until: int
     kind: str | None
     """How the exchange failed; None if it didn't: the collector was down, or storing failed."""
+
+    venue: str = BYBIT
+    """The one that was in use. Another may have ended the outage."""
 
 
 class FundingSpread(NamedTuple):
