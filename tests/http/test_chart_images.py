@@ -13,6 +13,7 @@ from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
 from barograph.markets.records import ContractName
 from barograph.markets.samples import DAYS, MEASURES
 from barograph.markets.series import SeriesReader
+from barograph.markets.venues import VENUES
 from barograph.site.chart_reader import ChartReader
 from support.clock import START
 from support.databases import take_away
@@ -33,7 +34,7 @@ def words(answer: Answer) -> str:
 
 
 def record(service: Service) -> None:
-    """A rate, two regime changes, one of them with a brief, and a brief about no coin."""
+    """A rate, two regime changes, one with a brief, and briefs about no coin and another venue."""
     service.execute(
         "INSERT INTO readings VALUES ('bybit', 'hour', 'BTCUSDT', $1, 1.5, 0.01, 8, 2.5, NULL, "
         "NULL, 'measured', '')",
@@ -47,6 +48,7 @@ def record(service: Service) -> None:
         told,
         told._replace(published_at=START - HOUR, headline="Again", version=2),
         NOTE._replace(slug="other", published_at=START - DAY, headline="Other", coins=()),
+        told._replace(slug="elsewhere", source=VENUES["binance"].source),
     )
 
 

@@ -74,7 +74,12 @@ def test_a_coin_has_every_venue_with_its_own_numbers_and_the_totals(two: Service
         "weightedFundingRatePct8h": pytest.approx((5 * 0.01 + 0.08) / 6, abs=1e-8),
         "fundingMissing": [],
         "settledTo": "2026-11-06T16:00:00.000Z",
-        "fundingSpread": {"highest": "hyperliquid", "lowest": "bybit", "pct8h": 0.07},
+        "fundingSpread": {
+            "highest": "hyperliquid",
+            "lowest": "bybit",
+            "pct8h": 0.07,
+            "missing": [],
+        },
         "liquidations24hAtLeastUsd": 0.0,
     }
     assert [hyperliquid[f"settledPct{each}"] for each in WINDOWS] == [0.08, 0.24, 0.7, None]

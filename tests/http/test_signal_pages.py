@@ -165,7 +165,7 @@ def test_what_was_not_judged_is_no_part_of_a_labels_time(site: SiteService) -> N
 def test_a_young_instance_says_when_its_unknown_signals_will_be_known(site: SiteService) -> None:
     site.service.judge.of("bybit").watched(START - HOUR, START)
     site.service.publish(reading(), shares())
-    key, why = "liquidation-pressure", "Unavailable at this venue."
+    key, why = "liquidation-pressure", "Unavailable while this venue is in use."
     listed, single = site.look("/signals").text, site.look(f"/signals/{key}").text
 
     told = (

@@ -27,7 +27,7 @@ LIST = "/api/v1/perpetuals"
 NOW_HOUR = START // HOUR * HOUR
 YESTERDAY = START // DAY * DAY - DAY
 HL_SOURCE = "Hyperliquid public data (USD perpetuals, mark prices)"
-UNAVAILABLE = "unavailable at this venue"
+UNAVAILABLE = "unavailable while this venue is in use"
 HL_BTC = Perpetual(
     *("BTC", "BTC", 67_010.0, 0.001, 1, NEXT_FUNDING, 3e9), quote="USD", price_kind="mark"
 )

@@ -226,7 +226,7 @@ def test_every_outage_is_told_however_soon_after_another(office: Office) -> None
     for passed in (MINUTE, 2 * MINUTE, 30 * MINUTE):
         (brief,) = office.take_over(AT + passed).briefs
         assert (brief.rule, brief.window_start, brief.window_end) == ("outage", start, AT + passed)
-        assert "no failure of the exchange was recorded" in brief.summary
+        assert "no failure of Bybit was recorded" in brief.summary
         start = AT + passed
 
     assert len(office.rows("briefs")) == 3
@@ -268,7 +268,7 @@ def test_an_outage_of_the_exchange_is_named_so_also_after_a_restart(office: Offi
 
     conclusion = office.take_over(AT + MINUTE)
 
-    assert "the exchange: throttled" in conclusion.briefs[0].summary
+    assert "Bybit: throttled" in conclusion.briefs[0].summary
 
 
 def test_a_carried_past_has_no_outage_and_its_continuation_neither(office: Office) -> None:

@@ -344,14 +344,14 @@ def test_a_rule_speaks_only_when_its_thresholds_are_met(rule: Rule) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "why"),
-    [("throttled", "the exchange: throttled"), (None, "no failure of the exchange was recorded")],
+    [("throttled", "Bybit: throttled"), (None, "no failure of Bybit was recorded")],
 )
 def test_an_outage_is_told_with_its_span_and_how_it_came(kind: str | None, why: str) -> None:
     (draft,) = outage(evidence(outage=Outage(AT - 5 * MINUTE, AT, kind)))
 
     assert draft.headline == "No market data for 5.0 minutes"
     assert draft.sentence.startswith(
-        "No reading was stored on 6 November, 20:55\N{EN DASH}21:00 UTC "
+        "No usable reading was stored on 6 November, 20:55\N{EN DASH}21:00 UTC "
     )
     assert f"(300 s; {why})" in draft.sentence
     assert draft.window == (AT - 5 * MINUTE, AT)

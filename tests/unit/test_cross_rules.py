@@ -258,7 +258,8 @@ def test_all_venues_are_compared_over_the_same_hours(case: str) -> None:
     assert [(each.end, each.pct_8h) for each in counted] == [
         (expected, (expected or 0) / END)
     ] * count
-    assert found.spread == (Spread(None, None, 0.0) if count > 1 else None)
+    missing = tuple(each.venue for each in found.venues if each.settled is None)
+    assert found.spread == (Spread(None, None, 0.0, missing) if count > 1 else None)
 
 
 def test_a_coin_is_found_by_its_exact_name_before_one_that_differs_in_case() -> None:

@@ -313,8 +313,8 @@ def test_totals_of_liquidations_and_long_accounts_do_not_fail_over() -> None:
     assert also is not None
     assert also.signals is not None
     basis = {each.key: each.basis for each in also.signals.signals.signals}
-    assert basis["liquidation-pressure"] == "Unavailable at this venue."
-    assert basis["btc-long-accounts"] == "Unavailable at this venue."
+    assert basis["liquidation-pressure"] == "Unavailable while this venue is in use."
+    assert basis["btc-long-accounts"] == "Unavailable while this venue is in use."
     assert also.market.evidence is not None
     assert also.market.evidence.long_account_pct == {}
 

@@ -85,3 +85,13 @@ def test_half_of_the_list_can_be_missing_for_some_minutes_and_come_back() -> Non
     assert len(venue.events) == MAX_DELISTED
     assert venue.reads(START + 5 * MINUTE, 800)
     assert len(venue.events) == 2 * MAX_DELISTED
+
+
+def test_a_contract_whose_values_cant_be_used_is_not_delisted() -> None:
+    listings, _ = next_listings(None, reading(START))
+    for minutes in (1, 3):
+        found = reading(START + minutes * MINUTE, tuple(reading().contracts[1:]))
+        listings, events = next_listings(listings, replace(found, unusable=["BTC"]))
+        assert not events
+    _, events = next_listings(listings, reading(START + 5 * MINUTE))
+    assert not events, "nor listed again"

@@ -350,7 +350,7 @@ def test_a_perpetuals_numbers_are_told_with_unit_interval_and_time() -> None:
         ("1000PEPE", 9e7, 7.5e9, ("$90.00M", "7,500,000,000 units of 1000PEPE")),
         ("BTC", 0.0, 0.0, ("$0", "0 BTC")),
         ("BTC", None, 3.0, ("—", "3 BTC")),
-        ("BTC", None, None, ("—", "not published by the exchange")),
+        ("BTC", None, None, ("—", "not published by the exchange, or disputed")),
     ],
 )
 def test_open_interest_is_shown_in_dollars_and_coins_if_they_are_known(

@@ -97,7 +97,7 @@ def test_an_hour_without_numbers_says_why() -> None:
         "Recorded data is temporarily unavailable.": hour_movers(here, None),
         "Unknown: we did not cover this hour.": hour_movers(here, LiquidatedHour(START, 0.0, {})),
         "Nothing was liquidated.": hour_movers(here, LiquidatedHour(START, 100.0, {})),
-        "Liquidations are unavailable at this venue.": hour_movers(
+        "Liquidations are unavailable while this venue is in use.": hour_movers(
             elsewhere, LiquidatedHour(START, 100.0, {"BTCUSDT": (1.0, 1.0)})
         ),
     }

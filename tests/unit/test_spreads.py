@@ -61,7 +61,7 @@ def test_a_spread_is_judged_by_its_percentile_and_zero_is_a_state_of_its_own(
         compared = r"((higher|lower) than \d+(\.\d)? %|the (lowest|highest)) of the last 43 windows"
         assert re.search(compared, found.value)
     else:
-        assert found.value == "all venues settled the same over 8 h"
+        assert found.value == "Bybit and Binance settled the same over 8 h"
 
 
 def test_only_the_same_windows_of_the_same_venues_are_compared() -> None:

@@ -448,12 +448,14 @@ class MissingVenue(Record):
 class FundingSpread(Record):
     """The widest difference of settled funding between two venues, over the same 8 hours.
 
-    `highest` and `lowest` are None if all venues settled the same.
+    `highest` and `lowest` are None if the compared venues settled the same. Those of `missing` are
+    not compared: what they settled is unknown or disputed.
     """
 
     highest: str | None
     lowest: str | None
     pct8h: float
+    missing: tuple[str, ...] = ()
 
 
 class CrossLiquidations(Record):

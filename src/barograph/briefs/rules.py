@@ -303,12 +303,13 @@ def outage(evidence: MarketEvidence) -> Iterator[Draft]:
     gap = evidence.outage
     if gap is None:
         return
-    why = f"the exchange: {gap.kind}" if gap.kind else "no failure of the exchange was recorded"
+    title = VENUES[gap.venue].title
+    why = f"{title}: {gap.kind}" if gap.kind else f"no failure of {title} was recorded"
     minutes = (gap.until - gap.since) / MINUTE
     yield Draft(
         subject="market-data",
         headline=f"No market data for {minutes:.1f} minutes",
-        sentence=f"No reading was stored on {span_text(gap.since, gap.until)} "
+        sentence=f"No usable reading was stored on {span_text(gap.since, gap.until)} "
         f"({(gap.until - gap.since) / SECOND:.0f} s; {why}). Nothing "
         "is known about the market in between, and liquidations of that time may be missing.",
         coins=[],

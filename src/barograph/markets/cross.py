@@ -7,6 +7,7 @@ lists the coin. Values that disagree are shown beside each other and never avera
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import permutations
+from operator import itemgetter
 from statistics import median
 from typing import Literal, NamedTuple
 
@@ -120,10 +121,12 @@ class Spread(Struct, frozen=True, rename={"pct_8h": "pct8h"}):
     """The widest difference of settled funding between venues, over the same eight hours."""
 
     highest: str | None
-    """None, as `lowest`, if all venues settled the same."""
+    """None, as `lowest`, if the compared venues settled the same."""
 
     lowest: str | None
     pct_8h: float
+    missing: tuple[str, ...] = ()
+    """The venues that are not compared: what they settled is unknown, or their funding disputed."""
 
 
 class CrossCoin(NamedTuple):
@@ -357,12 +360,14 @@ def _settled(entry: CrossVenue, end: int | None) -> CrossVenue:
 
 
 def _spread(entries: Sequence[CrossVenue]) -> Spread | None:
-    """None with fewer than two venues."""
+    """None with fewer than two venues. Of equal ones, the first is named."""
     rates = [
         (entry.settled.pct_8h, entry.venue)
         for entry in entries
         if entry.settled is not None and FUNDING not in entry.disputed
     ]
+    compared = {venue for _, venue in rates}
+    missing = tuple(dict.fromkeys(e.venue for e in entries if e.venue not in compared))
     # A venue with two contracts of a coin has no spread with itself.
     pairs = [
         (round(high - low, RATE_DIGITS), highest, lowest)
@@ -371,8 +376,10 @@ def _spread(entries: Sequence[CrossVenue]) -> Spread | None:
     ]
     if not pairs:
         return None
-    widest, highest, lowest = max(pairs)
-    return Spread(highest, lowest, widest) if widest else Spread(None, None, 0.0)
+    widest, highest, lowest = max(pairs, key=itemgetter(0))
+    if not widest:
+        return Spread(None, None, 0.0, missing)
+    return Spread(highest, lowest, widest, missing)
 
 
 def _known_interest(coin: CrossCoin) -> float:

@@ -64,9 +64,10 @@ class MissingVenue(WireModel):
 class FundingSpread(WireModel):
     """The widest difference of settled funding between two venues, over the same 8 hours."""
 
-    highest: Annotated[Text, _is("The venue that settled most; null if all settled the same.")]
+    highest: Annotated[Text, _is("Of those compared; null if they settled the same.")]
     lowest: Text
     pct8h: Annotated[float, _is("The higher `settledPct8h` less the lower.")]
+    missing: Annotated[list[str], _is("Venues not compared: unknown or disputed.")]
 
 
 class CrossVenueEntry(WireModel):

@@ -168,7 +168,8 @@ class _Check(NamedTuple):
     @property
     def subject(self) -> str:
         what = {"open-interest": "open interest", "funding": "funding rate"}.get(self.measure)
-        return f"{what or self.measure} of {self.asset or 'all coins (median)'}"
+        coins = "coins sold in thousands" if self.name == "multiplied" else "all coins"
+        return f"{what or self.measure} of {self.asset or f'{coins} (median)'}"
 
 
 PRICE_FLOOR = log(1.006)

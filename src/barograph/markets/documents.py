@@ -44,7 +44,7 @@ NextFundingTime = Annotated[
 ]
 OpenInterestUsd = Annotated[
     float | None,
-    Field(description="Open interest in USD, single-sided; null if the venue sent none."),
+    Field(description="Open interest in USD, single-sided; null if unknown or disputed."),
 ]
 LongAccountPct = Annotated[
     float | None,

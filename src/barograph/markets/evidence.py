@@ -16,6 +16,7 @@ from barograph.markets.liquidations import LiquidationHour, LiquidationTotals
 from barograph.markets.records import MAJORS, Frame, PastValues, Perpetual, Perpetuals
 from barograph.markets.regime import Regime
 from barograph.markets.settlements import RATE_DIGITS, SHORTEST_WINDOW, SettledFunding
+from barograph.markets.venues import BYBIT
 
 TRAILING = 30 * DAY
 """How far back rules look, in milliseconds: 720 hours, the newest included."""
@@ -66,6 +67,9 @@ class Outage(NamedTuple):
     kind: str | None
     """How the exchange failed; None if it didn't: the collector was down, or storing failed."""
 
+    venue: str = BYBIT
+    """The one that was in use. Another may have ended the outage."""
+
 
 class FundingSpread(NamedTuple):
     """How far the settled funding of an asset differs between venues over the same eight hours."""
@@ -86,8 +90,8 @@ class FundingSpread(NamedTuple):
     @property
     def ends(self) -> tuple[str, str]:
         """The venues with the lowest and the highest rate."""
-        ordered = sorted(self.rates, key=self.rates.__getitem__)
-        return ordered[0], ordered[-1]
+        rate = self.rates.__getitem__
+        return min(self.rates, key=rate), max(self.rates, key=rate)
 
     @property
     def spread_pct(self) -> float:

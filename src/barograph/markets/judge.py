@@ -421,7 +421,7 @@ class MarketJudge:
         last, health = self.shown.reading, self.shown.health
         if last is None or at - last.as_of < self._max_age:
             return None
-        return Outage(last.as_of, at, health.failure)
+        return Outage(last.as_of, at, health.failure, last.venue)
 
     @property
     def _max_age(self) -> int:

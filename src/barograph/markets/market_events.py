@@ -10,6 +10,7 @@ from barograph.kit.timestamps import DAY, MINUTE, iso_timestamp
 from barograph.markets.failover import Switch
 from barograph.markets.records import Perpetuals
 from barograph.markets.regime import RegimeChange
+from barograph.markets.venues import coin_of
 
 MARKET_FEED = "market-feed"
 """The feed by its name among the status checks."""
@@ -71,13 +72,17 @@ def next_listings(
 ) -> tuple[Listings, list[NewEvent]]:
     """The listings after a reading, and what changed; the first reading changes nothing.
 
-    A contract whose values were out of range is still listed.
+    A contract whose values were out of range or can't be used is still listed.
     """
     at, bases = reading.as_of, {one.contract: one.base for one in reading.contracts}
     if before is None:
         return Listings(bases), []
     refused = {name for names in reading.refused.values() for name in names}
-    gone = before.bases.keys() - bases.keys() - refused
+    gone = {
+        name
+        for name in before.bases.keys() - bases.keys() - refused
+        if coin_of(reading.venue, before.bases[name])[0] not in reading.unusable
+    }
     missing = {name: before.missing.get(name, at) for name in sorted(gone)}
     known, new = before.bases | bases, sorted(bases.keys() - before.bases.keys())
     overdue = [name for name, since in missing.items() if at - since >= DELISTED_AFTER]

@@ -20,7 +20,7 @@ from barograph.markets.settlements import SettledWindows
 from barograph.markets.symbols import ContractIndex
 from barograph.markets.venues import BYBIT, publishes_liquidations, publishes_long_accounts
 
-UNAVAILABLE = "unavailable at this venue"
+UNAVAILABLE = "unavailable while this venue is in use"
 
 
 LONG_ACCOUNTS_MAX_AGE = 30 * MINUTE

@@ -51,8 +51,8 @@ _WATCHED = (
     "liquidations."
 )
 _VALUE = (
-    "The reading at the start of the interval; for liquidations the sum of the interval. Null is a "
-    "gap. Changes have the new label."
+    "The first reading of the interval; for liquidations its sum. Null is a gap. Changes have the "
+    "new label."
 )
 _DISPUTED = (
     "Readings: true if the value contradicts the other venues. Signals, stances, briefs, "

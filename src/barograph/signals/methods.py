@@ -93,7 +93,7 @@ POSITIONING = Bands(("short-extreme", "typical", "long-extreme"), (5, 95), middl
 TREND = Bands(("falling", "flat", "rising"), (-5, 5), middle=1, margin=2.5)
 SPREAD = Bands(("narrow", "typical", "wide"), (10, 90), middle=1, margin=10)
 EQUAL = "equal"
-"""All venues settled the same."""
+"""The compared venues settled the same."""
 VOLATILITY = Bands(("calm", "normal", "turbulent"), (20, 80), middle=1, margin=10)
 
 
@@ -223,7 +223,7 @@ def cross_venue_funding(evidence: MarketEvidence, last: Signal | None) -> Signal
     """How far settled BTC funding differs between venues, compared with the last 30 days.
 
     For each venue we add up the rates that it settled in the same eight hours, which end at 00:00,
-    08:00 or 16:00 UTC. The value is the highest sum less the lowest. The label is equal if all
+    08:00 or 16:00 UTC. The value is the highest sum less the lowest. The label is equal if the
     venues settled the same. Otherwise it follows the percentile of the value among all such windows
     of the last 30 days: narrow up to the 10th, wide from the 90th, typical in between. The label
     goes back to typical only after the percentile has been more than 10 points inside the edge for
@@ -236,7 +236,8 @@ def cross_venue_funding(evidence: MarketEvidence, last: Signal | None) -> Signal
     if spread is None:
         return NOT_KNOWN._replace(basis="Fewer than two venues report settled BTC funding.")
     if spread.spread_pct == 0:
-        return SignalResult(EQUAL, "all venues settled the same over 8 h")
+        *others, last_one = (VENUES[venue].title for venue in spread.rates)
+        return SignalResult(EQUAL, f"{', '.join(others)} and {last_one} settled the same over 8 h")
     count = len(spread.windows)
     if count < FORTNIGHT_OF_WINDOWS:
         return _too_few(spread.windows, FORTNIGHT_OF_WINDOWS, "windows of 8 hours")

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from math import inf
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from barograph.markets.records import ContractName
 from barograph.markets.samples import DAYS, MEASURES, Measure
 from barograph.markets.series import SeriesReader
 from barograph.markets.symbols import RULE, find_contract, normalized, symbol_of
+from barograph.markets.venues import VENUES, source_of
 from barograph.site.charts.axes import REGIME_OF, ChartEvent, timeline
 from barograph.site.paths import BRIEFS_FOLDER, SIGNALS_FOLDER
 from barograph.site.series_charts import (
@@ -63,10 +64,16 @@ class RecordedEvents(NamedTuple):
 
 
 class ChartReader:
-    """Draws charts from recorded data, with links below `root`."""
+    """Draws charts from recorded data, with links below `root`.
 
-    def __init__(self, series: SeriesReader, root: str, clock: Clock) -> None:
+    `bybit_source` is the published `source` of Bybit, which decides those of the others.
+    """
+
+    def __init__(
+        self, series: SeriesReader, root: str, clock: Clock, bybit_source: str = ""
+    ) -> None:
         self._series = series
+        self._sources = {venue: source_of(venue, bybit_source) for venue in VENUES}
         self._root = root
         self._cache: MinuteCache[Hashable, Chart] = MinuteCache(clock, CACHED_CHARTS)
 
@@ -110,7 +117,7 @@ class ChartReader:
 
     async def _events(self, venue: str) -> RecordedEvents:
         return await self._series.once(
-            ("events", venue), lambda tx, minute: recorded_events(tx, venue, minute)
+            ("events", venue), lambda tx, minute: recorded_events(tx, venue, minute, self._sources)
         )
 
     async def _cached(self, key: Hashable, draw: Callable[[], Awaitable[Chart]]) -> Chart:
@@ -128,8 +135,14 @@ def _end(days: int, moment: int | None) -> float:
     return inf if moment is None else moment + days * DAY // 2
 
 
-async def recorded_events(tx: Transaction, venue: str, now: int) -> RecordedEvents:
-    """The regime changes at a venue and the briefs of the longest period that charts show."""
+async def recorded_events(
+    tx: Transaction, venue: str, now: int, sources: Mapping[str, str]
+) -> RecordedEvents:
+    """The regime changes at a venue and the briefs of the longest period that charts show.
+
+    Briefs about another venue would contradict the chart.
+    """
+    others = {*sources.values()} - {sources[venue]}
     since = now - (max(DAYS) + 1) * DAY
     changes = await tx.fetch(_REGIMES, venue, since, MOST_EVENTS)
     briefs = await tx.fetch(_BRIEFS, since, MOST_EVENTS)
@@ -140,7 +153,8 @@ async def recorded_events(tx: Transaction, venue: str, now: int) -> RecordedEven
             MarkedBrief(
                 ChartEvent(at, headline, BRIEFS_FOLDER + path), category, tuple(json.loads(coins))
             )
-            for path, at, category, headline, coins in briefs
+            for path, at, category, headline, coins, source in briefs
+            if source not in others
         ),
     )
 
@@ -151,8 +165,8 @@ WHERE venue = $1 AND at >= $2 AND origin = 'measured' ORDER BY at DESC LIMIT $3
 """
 # The path of an earlier text of a brief ends in its version.
 _BRIEFS = """
-SELECT slug, published_at, category, headline, coins FROM briefs WHERE published_at >= $1
-UNION ALL SELECT slug || '/' || version, published_at, category, headline, coins
+SELECT slug, published_at, category, headline, coins, source FROM briefs WHERE published_at >= $1
+UNION ALL SELECT slug || '/' || version, published_at, category, headline, coins, source
 FROM brief_versions WHERE published_at >= $1
 ORDER BY published_at DESC LIMIT $2
 """

@@ -148,10 +148,12 @@ def spread_text(coin: CrossCoin) -> str:
 
 
 def spread_venues(coin: CrossCoin) -> str:
-    """Which venue settled most, and which least; empty if they settled the same."""
-    if coin.spread is None or coin.spread.highest is None or coin.spread.lowest is None:
+    """Which venue settled most, and which least, and which are not compared."""
+    if coin.spread is None:
         return ""
-    return f"{VENUES[coin.spread.highest].title} over {VENUES[coin.spread.lowest].title}"
+    high, low, missing = coin.spread.highest, coin.spread.lowest, coin.spread.missing
+    ends = "" if high is None or low is None else f"{VENUES[high].title} over {VENUES[low].title} "
+    return f"{ends}(without {titles_of(missing)})" if missing else ends.rstrip()
 
 
 def _or_missing(

@@ -164,7 +164,9 @@ class Heatmap(NamedTuple):
         up = sum(share for value, share in known if value is not None and value > 0)
         down = sum(share for value, share in known if value is not None and value < 0)
         unknown = sum(share for value, share in known if value is None)
-        if self.cells and all(value is None for value, _ in known):
+        if not self.cells:
+            return "The open interest of all contracts is zero or unknown."
+        if all(value is None for value, _ in known):
             return f"{usd(self.total_usd)} of open interest. The changes of 24 hours are unknown."
         rest = f", {unknown:.0f} % unknown" if unknown >= UNKNOWN_SHOWN_PCT else ""
         words = ("longs pay", "shorts pay")

@@ -198,7 +198,7 @@ def _coins_text(perpetual: Perpetual) -> str:
     """Open interest in coins, if the exchange gave them."""
     if perpetual.open_interest_coins is None:
         known = perpetual.open_interest_usd is not None
-        return "in USD" if known else "not published by the exchange"
+        return "in USD" if known else "not published by the exchange, or disputed"
     # A multiplier contract such as 1000PEPE begins with a digit.
     is_multiple = perpetual.multiplier != 1 or perpetual.base[:1].isdigit()
     return (

@@ -100,12 +100,13 @@ class SiteParts(NamedTuple):
 
     recorded: Recorded
     source: str
+    bybit_source: str
 
 
 def page_routes(site: Site, parts: SiteParts) -> list[Router]:
     """The routes of the whole site."""
     router, catalog, terms = PageRouter(), parts.catalog, parts.terms
-    charts = ChartReader(site.series, site.templates.root, site.board.clock)
+    charts = ChartReader(site.series, site.templates.root, site.board.clock, parts.bybit_source)
     home_routes(router, site, charts, parts.recorded.log)
     market_page_routes(router, site, charts)
     cross_page_routes(router, site)

@@ -552,6 +552,7 @@ def _page_routers(parts: _Parts) -> list[Router]:
                 retention,
             ),
             source=_primary_source(settings),
+            bybit_source=settings.exchange_source,
         ),
     )
 
