@@ -20,13 +20,14 @@ SMALLEST_MOVE = 0.001
 MOST_VOTES = 2
 """At most so many votes count per comparison: many positions close at one turn of the market."""
 
-CERTAIN = 8
-"""Four comparisons that contradict, with none that agrees: one in ten liquidations is at a turn."""
+CERTAIN = 9
+"""Three to five comparisons that contradict, with none that agrees. One in ten liquidations is at a
+turn of the market, so fewer come by chance within a month."""
 
 FINE = 2
 """One comparison may contradict by chance."""
 
-LEAST_BY_PRICE = 4
+LEAST_BY_PRICE = 5
 """How much more the price must contradict this venue than any other."""
 
 
