@@ -51,8 +51,9 @@ _WATCHED = (
     "liquidations."
 )
 _VALUE = (
-    "The first reading of the interval; for liquidations its sum. Null is a gap. Changes have the "
-    "new label."
+    "The value at the start of the interval: our first reading, at most 5 minutes later, or the "
+    "exchange's own. For liquidations the sum of the interval. Null is a gap. Changes have the new "
+    "label."
 )
 _DISPUTED = (
     "Readings: true if the value contradicts the other venues. Signals, stances, briefs, "
