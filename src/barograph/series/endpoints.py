@@ -51,9 +51,8 @@ _WATCHED = (
     "liquidations."
 )
 _VALUE = (
-    "The value at the start of the interval: our first reading, at most 5 minutes later, or the "
-    "exchange's own. For liquidations the sum of the interval. Null is a gap. Changes have the new "
-    "label."
+    "Read at most 5 minutes after `at`; for liquidations the sum. Null is a gap. For changes the "
+    "new label."
 )
 _DISPUTED = (
     "Readings: true if the value contradicts the other venues. Signals, stances, briefs, "
