@@ -51,9 +51,7 @@ from support.markets import BTC, ETH, MARKET, PEPE, SOL, reading
 from support.past import SETTLED_EVERY, ScriptedHistory, hour_number, rate_at
 from support.steps import Steps
 
-END = START // HOUR * HOUR + HOUR
-"""The end of the hour that began 20 minutes ago, which is filled too."""
-
+END = START // HOUR * HOUR + HOUR  # the hour that began 20 minutes ago is filled too
 OLDEST = END - BACKFILL_DAYS * DAY
 HOURS = BACKFILL_DAYS * 24
 FROM_BTC_TO_PEPE = [each.contract for each in (BTC, ETH, SOL, PEPE)]

@@ -225,9 +225,7 @@ def test_a_day_is_drawn_from_every_fifth_minute_where_there_are_minutes(record: 
     assert {point.value for point in found.points} == {2.0}
 
 
-@pytest.mark.parametrize(
-    ("measured_hours", "minutes"), [(25, 0), (25, 60), (14, 14 * 60), (23, 23 * 60)]
-)
+@pytest.mark.parametrize(("measured_hours", "minutes"), [(25, 0), (25, 60), (23, 23 * 60)])
 def test_minutes_of_a_part_do_not_hide_hours(
     record: Record, measured_hours: int, minutes: int
 ) -> None:
