@@ -72,7 +72,7 @@ def test_an_image_says_what_it_shows_and_up_to_when(service: Service) -> None:
     record(service)
     shown = words(service.ask("/chart/BTC/funding.svg?days=1"))
     assert "BTC funding rate, 1 day" in shown
-    assert "Last +0.0100 % per 8 h at 2026-11-06 21:00 UTC." in shown
+    assert "Last +0.0100 % per 8 h at 2026-11-06 20:00 UTC." in shown
     assert "simulated" not in shown
 
 

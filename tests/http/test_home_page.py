@@ -191,6 +191,7 @@ def test_a_backfilled_past_says_where_it_comes_from(service: Service) -> None:
     record_label(service, 20, "long-leaning")
     for days in (1, 7):
         record_past(service, days, 0.0075, origin="backfilled")
+    record_past(service, 0, 0.01)
 
     text = look(service).text
 

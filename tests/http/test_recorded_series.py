@@ -53,7 +53,7 @@ def recorded(service: Service) -> Service:
     """Two months of hours with a gap, the oldest 100 back-filled; and one of everything else."""
 
     async def work(tx: Transaction) -> None:
-        hours = [hour_row("BTCUSDT", at) for at in range(FIRST, NOW_HOUR, HOUR) if at != GAP]
+        hours = [hour_row("BTCUSDT", at) for at in range(FIRST, START, HOUR) if at != GAP]
         await record_rows(tx, "bybit", readings=hours[:100], origin="backfilled")
         await record_rows(
             tx,

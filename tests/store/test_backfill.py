@@ -13,6 +13,7 @@ from barograph.board.feeds import Publication
 from barograph.collector.backfill import (
     BACKFILL_DAYS,
     CHECK_SECONDS,
+    HISTORY_DELAY,
     PAUSES,
     BackfillJob,
     PastHours,
@@ -50,8 +51,8 @@ from support.markets import BTC, ETH, MARKET, PEPE, SOL, reading
 from support.past import SETTLED_EVERY, ScriptedHistory, hour_number, rate_at
 from support.steps import Steps
 
-THIS_HOUR = START // HOUR * HOUR
-OLDEST = THIS_HOUR - BACKFILL_DAYS * DAY
+END = START // HOUR * HOUR + HOUR  # the hour that began 20 minutes ago is filled too
+OLDEST = END - BACKFILL_DAYS * DAY
 HOURS = BACKFILL_DAYS * 24
 FROM_BTC_TO_PEPE = [each.contract for each in (BTC, ETH, SOL, PEPE)]
 
@@ -123,7 +124,7 @@ def test_a_new_record_gets_thirty_days_of_every_contract_the_majors_first(record
 
     record.fill(history)
 
-    assert history.asked == [(each, OLDEST, THIS_HOUR) for each in FROM_BTC_TO_PEPE]
+    assert history.asked == [(each, OLDEST, END) for each in FROM_BTC_TO_PEPE]
     assert record.counts() == dict.fromkeys(FROM_BTC_TO_PEPE, HOURS)
     done = BackfillProgress(START, total=4, done=4, majors_filled_at=START)
     assert record.progress() == done
@@ -134,7 +135,7 @@ def test_a_new_record_gets_thirty_days_of_every_contract_the_majors_first(record
 def test_a_backfilled_hour_says_only_what_was_known_at_that_hour(record: Record) -> None:
     record.fill(ScriptedHistory())
 
-    at = THIS_HOUR - 3 * HOUR
+    at = END - 3 * HOUR
     (row,) = record.fetch(f"SELECT * FROM readings WHERE contract = 'ETHUSDT' AND at = {at}")
     coins, price = 10 + hour_number(at), 100 + hour_number(at)
     settled = at // SETTLED_EVERY * SETTLED_EVERY
@@ -147,8 +148,8 @@ def test_a_backfilled_hour_says_only_what_was_known_at_that_hour(record: Record)
 
 
 def test_hours_lost_in_a_gap_are_filled_and_measured_ones_stay(record: Record) -> None:
-    gap = range(THIS_HOUR - 30 * HOUR, THIS_HOUR - 20 * HOUR, HOUR)
-    hours = [at for at in range(OLDEST, THIS_HOUR, HOUR) if at not in gap]
+    gap = range(END - 30 * HOUR, END - 20 * HOUR, HOUR)
+    hours = [at for at in range(OLDEST, END, HOUR) if at not in gap]
     record.keep(*(measured(at) for at in hours))
     record.show(BTC)
     history = ScriptedHistory()
@@ -162,14 +163,27 @@ def test_hours_lost_in_a_gap_are_filled_and_measured_ones_stay(record: Record) -
     assert (kept, record.counts("measured")) == ([(1.0,)], {"BTCUSDT": len(hours)})
 
 
-def test_an_hour_that_a_running_collector_missed_is_filled_at_the_next_hour(record: Record) -> None:
+@pytest.mark.parametrize(("passed", "hours"), [(HISTORY_DELAY - 1, 0), (HISTORY_DELAY, 1)])
+def test_the_running_hour_is_filled_once_its_history_is_known(
+    record: Record, passed: int, hours: int
+) -> None:
+    history = ScriptedHistory()
+    record.clock.pass_seconds((END + passed - START) / SECOND)
+    record.show(BTC)
+
+    record.fill(history)
+
+    assert [asked[2] for asked in history.asked] == [END + hours * HOUR]
+
+
+def test_an_hour_that_a_running_collector_missed_is_filled_in_that_hour(record: Record) -> None:
     history = ScriptedHistory()
     record.show(BTC)
 
     record.fill(history, rounds=2 * 3600 // int(CHECK_SECONDS))
 
-    later = [(THIS_HOUR + each * HOUR, THIS_HOUR + (each + 1) * HOUR) for each in (0, 1)]
-    assert [asked[1:] for asked in history.asked] == [(OLDEST, THIS_HOUR), *later]
+    later = [(END + each * HOUR, END + (each + 1) * HOUR) for each in (0, 1)]
+    assert [asked[1:] for asked in history.asked] == [(OLDEST, END), *later]
 
 
 def test_a_settled_rate_has_the_interval_of_its_own_time() -> None:
@@ -189,7 +203,7 @@ def test_a_settled_rate_has_the_interval_of_its_own_time() -> None:
 
 def test_what_the_history_lacks_is_unknown_and_not_asked_for_again(record: Record) -> None:
     history = ScriptedHistory(SOLUSDT=[UnknownToUpstream("no such contract")])
-    history.launches["ETHUSDT"] = THIS_HOUR - 50 * HOUR
+    history.launches["ETHUSDT"] = END - 50 * HOUR
     history.unproven.add("BTCUSDT")
 
     record.fill(history)

@@ -216,14 +216,16 @@ def test_zero_is_a_value_and_a_share_that_was_not_known_is_a_gap(record: Record)
 
 
 def test_a_day_is_drawn_from_every_fifth_minute_where_there_are_minutes(record: Record) -> None:
-    record.keep(hours_back(30, price=1.0))
+    hours = hours_back(30, price=1.0)
+    record.keep(hours[:5] + hours[6:])
+    record.keep(hours[5:6], "backfilled")  # it was read, but too late for its point
     record.keep(a_reading(NOW - each * MINUTE, "minute", price=2.0) for each in range(24 * 60 + 1))
     found = record.series(days=1)
     assert (found.interval, len(found.points), missing(found)) == (5 * MINUTE, 289, [])
     assert {point.value for point in found.points} == {2.0}
 
 
-@pytest.mark.parametrize(("measured_hours", "minutes"), [(25, 0), (25, 60), (14, 14 * 60)])
+@pytest.mark.parametrize(("measured_hours", "minutes"), [(25, 0), (25, 60), (23, 23 * 60)])
 def test_minutes_of_a_part_do_not_hide_hours(
     record: Record, measured_hours: int, minutes: int
 ) -> None:

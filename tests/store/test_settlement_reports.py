@@ -39,9 +39,9 @@ class Reports(Steps):
     def record(self, *rates: SettledRate, at: int = START) -> list[SettlementReport]:
         return self.write(lambda tx: record_settlement_reports(tx, "bybit", rates, at))
 
-    def read_hour(self, at: int) -> None:
+    def read_market(self, at: int) -> None:
         """Record a reading of our own."""
-        row = ReadingRow("hour", "BTCUSDT", at // HOUR * HOUR, 9.0, 0.01, 8.0, None, None)
+        row = ReadingRow("minute", "BTCUSDT", at, 9.0, 0.01, 8.0, None, None)
         self.write(lambda tx: record_rows(tx, "bybit", readings=[row]))
 
     def newest(self) -> list[SettlementReport]:
@@ -71,7 +71,7 @@ def test_what_is_reported_is_kept_with_the_instant_it_was_first_read(reports: Re
 
 def test_report_read_after_the_next_settlement_is_backfilled(reports: Reports) -> None:
     for back in (1, 2):
-        reports.read_hour(AT - back * STEP - MINUTE)
+        reports.read_market(AT - back * STEP - MINUTE)
     reports.record(rate(0.01, AT - STEP), at=AT)
     reports.record(rate(0.02, AT - 2 * STEP), at=AT)
     reports.record(rate(0.03, AT - STEP), at=AT + STEP)
@@ -81,10 +81,10 @@ def test_report_read_after_the_next_settlement_is_backfilled(reports: Reports) -
 
 
 def test_a_report_is_measured_only_if_we_were_reading_when_it_settled(reports: Reports) -> None:
-    reports.read_hour(AT - HOUR - MINUTE)  # then the collector stopped
-    reports.read_hour(AT)
+    reports.read_market(AT - HOUR - MINUTE)  # then the collector stopped
+    reports.read_market(AT)
     reports.record(rate(0.01), at=AT + HOUR)
-    reports.read_hour(AT + STEP - MINUTE)
+    reports.read_market(AT + STEP - MINUTE)
     reports.record(rate(0.02, AT + STEP), at=AT + STEP + MINUTE)
 
     assert [each.origin for each in reports.newest()] == ["backfilled", "measured"]

@@ -32,11 +32,12 @@ from barograph.markets.view import (
     VENUE_FEEDS,
 )
 from barograph.settings import Settings
-from support.clock import START
+from support import clock
 from support.markets import BTC, ETH, MARKET, PEPE, SOL, changed, reading, shares
 
 R = TypeVar("R", bound=msgspec.Struct)
 
+START = clock.START // HOUR * HOUR
 DWELL = 15 * MINUTE
 BOUND = 30 * MINUTE
 """How long a long-account share is fresh."""
@@ -73,12 +74,12 @@ def funded(rate: float, *, hours: float = 8) -> tuple[Perpetual, ...]:
 
 
 def test_a_reading_publishes_every_feed_once(judge: MarketJudge) -> None:
-    conclusion = judge.conclude(reading())
+    conclusion = judge.conclude(reading(START))
 
     assert sorted(each.feed for each in conclusion.publications) == sorted(
         feed.name for feed in (*VENUE_FEEDS, LISTINGS) if feed is not BACKFILL
     )
-    assert published(conclusion, PERPETUALS) == reading()
+    assert published(conclusion, PERPETUALS) == reading(START)
     assert published(conclusion, EXCHANGE_HEALTH) == ExchangeHealth(START)
 
 
@@ -88,7 +89,7 @@ def test_each_liquidation_is_in_one_stored_conclusion(judge: MarketJudge, fails:
     judge.watched(START - MINUTE, START)
 
     failure = Unreachable("down")
-    first = judge.conclude_failure(failure, START) if fails else judge.conclude(reading())
+    first = judge.conclude_failure(failure, START) if fails else judge.conclude(reading(START))
     judge.written(first)
     second = stored(judge, judge.conclude(reading(START + 5_000)))
     third = judge.conclude(reading(START + 10_000))
@@ -104,7 +105,7 @@ def test_each_liquidation_is_in_one_stored_conclusion(judge: MarketJudge, fails:
 def test_unstored_data_is_in_the_next_conclusion(judge: MarketJudge, is_stored: bool) -> None:
     judge.liquidated([LONG])
     judge.watched(START - MINUTE, START)
-    conclusion = judge.conclude(reading())
+    conclusion = judge.conclude(reading(START))
     judge.liquidated([SHORT])
     judge.watched(START, START + 1_000)
     if is_stored:
@@ -121,11 +122,22 @@ def test_unstored_data_is_in_the_next_conclusion(judge: MarketJudge, is_stored: 
 
 
 def test_majors_are_recorded_by_the_minute_and_all_by_the_hour(judge: MarketJudge) -> None:
-    conclusion = judge.conclude(reading())
+    conclusion = judge.conclude(reading(START))
 
     assert rows(conclusion, "minute") == [(each.contract, START) for each in (BTC, ETH, SOL)]
-    hour = START // HOUR * HOUR
-    assert rows(conclusion, "hour") == [(each.contract, hour) for each in MARKET]
+    assert rows(conclusion, "hour") == [(each.contract, START) for each in MARKET]
+
+
+@pytest.mark.parametrize(
+    ("passed", "is_recorded"),
+    [(0, True), (5 * MINUTE, True), (5 * MINUTE + 1, False), (39 * MINUTE, False)],
+)
+def test_the_point_of_an_hour_is_a_reading_near_it(
+    judge: MarketJudge, passed: int, is_recorded: bool
+) -> None:
+    recorded = rows(judge.conclude(reading(START + passed)), "hour")
+
+    assert {at for _, at in recorded} == ({START} if is_recorded else set())
 
 
 @pytest.mark.parametrize(("resolution", "span"), [("minute", MINUTE), ("hour", HOUR)])
@@ -141,10 +153,12 @@ def test_a_spans_first_reading_is_recorded(judge: MarketJudge, resolution: str, 
 
 
 def test_a_row_holds_the_reading_and_a_share_only_where_one_is_known(judge: MarketJudge) -> None:
-    for share in shares():
+    for share in shares(START):
         judge.sampled(share)
     by_contract = {
-        row.contract: row for row in judge.conclude(reading()).readings if row.resolution == "hour"
+        row.contract: row
+        for row in judge.conclude(reading(START)).readings
+        if row.resolution == "hour"
     }
 
     assert by_contract["BTCUSDT"][3:8] == (67_000.5, 0.01, 8, 5_000_000_000.0, 61.5)
@@ -160,7 +174,7 @@ def test_a_stale_share_is_in_no_row(judge: MarketJudge, age: int, share: float |
 
     rows_of_bitcoin = [
         (row.resolution, row.long_account_pct)
-        for row in judge.conclude(reading()).readings
+        for row in judge.conclude(reading(START)).readings
         if row.contract == "BTCUSDT"
     ]
 
@@ -171,7 +185,7 @@ def test_the_newest_share_of_each_listed_contract_is_published(judge: MarketJudg
     for share in (*shares(START - MINUTE), LongAccounts("BTCUSDT", 0.0, START)):
         judge.sampled(share)
 
-    conclusion = judge.conclude(reading(contracts=(BTC, PEPE)))
+    conclusion = judge.conclude(reading(START, (BTC, PEPE)))
 
     assert published(conclusion, LONG_ACCOUNTS).shares == {
         "BTCUSDT": LongAccounts("BTCUSDT", 0.0, START)
@@ -191,7 +205,7 @@ def test_the_regime_is_judged_by_the_eight_hour_rate_of_bitcoin(
     contracts: tuple[Perpetual, ...], label: Label, rate: float | None
 ) -> None:
     judge = MarketJudge(Settings.model_validate({}), regime_dwell=0)
-    judge.conclude(reading())
+    judge.conclude(reading(START))
 
     conclusion = judge.conclude(reading(START + 5_000, contracts))
 
@@ -214,7 +228,7 @@ def test_only_a_change_of_the_regime_is_recorded(judge: MarketJudge) -> None:
 
 
 def test_a_failed_reading_does_not_log_a_change_that_is_not_stored(judge: MarketJudge) -> None:
-    judge.conclude(reading())
+    judge.conclude(reading(START))
 
     assert judge.conclude_failure(Unreachable("no reply"), START + 1_000).events == []
     again = judge.conclude(reading(START + 5_000))
@@ -226,7 +240,7 @@ def test_totals_name_base_and_coverage_and_leave_out_what_is_not_crypto(judge: M
     delisted = Liquidation(START - 1, "GONEUSDT", "long", 1.0, 100.0)
     judge.liquidated([stock, LONG, delisted])
     judge.watched(START - DAY // 2, START)
-    seen = replace(reading(), left_out={"stock": 1}, not_crypto=["ZSUSDT"])
+    seen = replace(reading(START), left_out={"stock": 1}, not_crypto=["ZSUSDT"])
 
     totals = published(judge.conclude(seen), LIQUIDATIONS)
 
@@ -267,14 +281,14 @@ def test_the_row_count_is_everything_a_conclusion_writes(judge: MarketJudge) -> 
     judge.liquidated([LONG, SHORT])
     judge.watched(START - MINUTE, START)
 
-    first = stored(judge, judge.conclude(reading()))
+    first = stored(judge, judge.conclude(reading(START)))
     second = judge.conclude(reading(START + 5_000))
 
     assert first.row_count == 7 + (3 + 4) + 2 + 1 + 1 + 1 + 1 + 1
     assert second.row_count == 5
 
 
-HOUR_START = START // HOUR * HOUR
+HOUR_START = START
 MIDNIGHT = START // DAY * DAY + DAY
 
 
@@ -435,7 +449,7 @@ def test_only_fresh_shares_of_majors_are_evidence_and_zero_is_one(judge: MarketJ
     judge.sampled(LongAccounts("SOLUSDT", 0.0, START - BOUND + 1))
     judge.sampled(LongAccounts("1000PEPEUSDT", 70.0, START))
 
-    seen = evidence_of(judge.conclude(reading()))
+    seen = evidence_of(judge.conclude(reading(START)))
 
     assert seen.long_account_pct == {"SOL": 0.0}
     assert list(seen.majors) == ["BTC", "ETH", "SOL"]
@@ -511,4 +525,4 @@ def test_two_contracts_of_a_major_that_change_places_stop_nothing() -> None:
     assert turned.signals is not None
     after = evidence_of(concluded(end + 2 * HOUR, (0.01, 0.01), TWIN).market)
     hours = [past.at for past in after.trailing.hours("BTC")]
-    assert hours == [HOUR_START, end, end + HOUR, end + 2 * HOUR]
+    assert hours == [end, end + HOUR, end + 2 * HOUR]

@@ -18,7 +18,7 @@ from barograph.errors import LeaseLost, Throttled, UnknownToUpstream, UpstreamEr
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.lease import Lease
-from barograph.kit.timestamps import DAY, HOUR, SECOND
+from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
 from barograph.markets.exchange import MarketHistory, PastValue
 from barograph.markets.records import (
     MAJORS,
@@ -48,6 +48,11 @@ BACKFILL_DAYS = 30
 """How far back the record is filled, by the hour."""
 
 CHECK_SECONDS = 5.0
+HISTORY_DELAY = 15 * MINUTE
+"""An hour is filled this long after its start. By then a live reading is too late for it, and the
+exchange has had time to publish its own values. Before the next hour, because a missing hour makes
+signals unknown."""
+
 ATTEMPTS = 2
 """Attempts per contract before we go on to the next one."""
 
@@ -165,7 +170,7 @@ class BackfillJob(Job):
         self._database = database
         self._clock = clock
         self._led_since = 0
-        self._complete_hour: int | None = None
+        self._complete_until: int | None = None
         self._failures = 0
         self._failing: set[str] = set()
         self._in_part: set[str] = set()
@@ -175,18 +180,18 @@ class BackfillJob(Job):
 
     async def __call__(self, lease: Lease) -> None:
         """Run until the lease is lost."""
-        self._led_since, self._complete_hour = self._clock(), None
+        self._led_since, self._complete_until = self._clock(), None
         await super().__call__(lease)
 
     async def run_once(self, lease: Lease) -> None:
         """Fill what is missing; once per hour, unless something failed."""
-        hour = self._clock() // HOUR
-        if hour == self._complete_hour:
+        end = self._end()
+        if end == self._complete_until:
             return
         with logged("back-fill failed"):
             reading = await self._database.read(self._live_reading)
             if reading is not None and await self._fill(reading, lease):
-                self._complete_hour = hour
+                self._complete_until = end
 
     async def _live_reading(self, tx: Transaction) -> Perpetuals | None:
         """The newest reading, unless live polling fails or this collector has not read yet.
@@ -292,8 +297,11 @@ class BackfillJob(Job):
                 log.warning("contracts are back-filled in part", extra=fields)
             self._in_part.add(contract)
 
+    def _end(self) -> int:
+        return (self._clock() - HISTORY_DELAY) // HOUR * HOUR + HOUR
+
     async def _missing(self, contract: str) -> list[int]:
-        end = self._clock() // HOUR * HOUR
+        end = self._end()
         start = end - BACKFILL_DAYS * DAY
         return await self._database.read(
             lambda tx: hours_to_fill(tx, self._venue, contract, start, end)

@@ -22,7 +22,8 @@ FRAME_STEP = 5 * MINUTE
 """The collector keeps the first reading of each."""
 
 NEAR = 5 * MINUTE
-"""How far a frame may be from 24 hours or 7 days before a reading."""
+"""How far a frame may be from 24 hours or 7 days before a reading, and the reading that is recorded
+for an hour from its start."""
 
 _FAST = 1
 """A higher level saves a tenth of the bytes and takes three times as long."""

@@ -502,11 +502,12 @@ class MarketJudge:
         minute = reading.as_of // MINUTE * MINUTE
         hour = reading.as_of // HOUR * HOUR
         due: list[ReadingRow] = []
-        # Not "later than": a clock that was set back must not stop the record.
+        # Not "later than": a clock that was set back must not stop the record. An hour that we read
+        # too late is left to the back-fill, because its point would be another time's value.
         if self._recorded.get("minute") != minute:
             majors = majors_of(reading).values()
             due += [self._row("minute", minute, major, reading.as_of, disputed) for major in majors]
-        if self._recorded.get("hour") != hour:
+        if self._recorded.get("hour") != hour and reading.as_of - hour <= NEAR:
             due += [
                 self._row("hour", hour, perpetual, reading.as_of, disputed)
                 for perpetual in reading.contracts

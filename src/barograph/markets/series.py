@@ -187,12 +187,13 @@ async def reading_series(
     """One measure of one contract over the last `days`, which must be one of `DAYS`.
 
     One day uses readings by the minute if they cover about as much of it as the hourly ones: only
-    some contracts have them, and a new record has few. Back-filled hours have no minutes.
+    some contracts have them, and a new record has few. Back-filled hours have no minutes, but after
+    a short outage at a full hour one of them must not hide the minutes of the day.
     """
     step = STEPS[days]
     start = now // step * step - days * DAY
     points = await recorded_points(tx, "hour", name, measure, range(start, now + 1, step))
-    if days == 1 and not any(point.is_backfilled for point in points.values()):
+    if days == 1 and sum(point.is_backfilled for point in points.values()) <= 1:
         fine = range(now // FINE_STEP * FINE_STEP - DAY, now + 1, FINE_STEP)
         minutes = await recorded_points(tx, "minute", name, measure, fine)
         if minutes and 2 * len(minutes) * FINE_STEP >= len(points) * HOUR:

@@ -252,10 +252,10 @@ async def recent_settled_rates(
 
 
 async def _first(tx: Transaction, venue: str, rate: SettledRate, read_at: int) -> SettlementReport:
-    """The first report of a settlement: measured if we were reading when the exchange settled."""
+    """The first report of a settlement: measured if we read the venue in the hour before it."""
     own: Sequence[object] = ()
     if read_at - rate.at <= LATE_REPORT:
-        own = await tx.fetch(_MEASURED_HOURS, venue, rate.contract, rate.at - HOUR, rate.at)
+        own = await tx.fetch(_MEASURED_MINUTE, venue, rate.at - HOUR, rate.at)
     origin: Origin = "measured" if own else "backfilled"
     return SettlementReport(rate.contract, rate.at, 1, rate.funding_rate_pct, read_at, origin)
 
@@ -350,6 +350,10 @@ _MEASURED_HOURS = """
 SELECT at FROM readings
 WHERE venue = $1 AND resolution = 'hour' AND contract = $2 AND at >= $3 AND at < $4
     AND origin = 'measured'
+"""
+_MEASURED_MINUTE = """
+SELECT at FROM readings
+WHERE venue = $1 AND resolution = 'minute' AND at >= $2 AND at < $3 AND origin = 'measured' LIMIT 1
 """
 _BACKFILLS = """
 SELECT start_at, end_at FROM backfills WHERE venue = $1 AND contract = $2 AND end_at > $3

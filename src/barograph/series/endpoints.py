@@ -51,7 +51,7 @@ _WATCHED = (
     "liquidations."
 )
 _VALUE = (
-    "The first reading of the interval; for liquidations its sum. Null is a gap. Changes have the "
+    "Read at most 5 minutes after `at`; for liquidations the sum. Null is a gap. For changes the "
     "new label."
 )
 _DISPUTED = (
