@@ -46,8 +46,8 @@ PARTS_PER_READ = 10
 GZIP_WITHOUT_TIME = 31
 
 
-class LiquidationRecord(WireModel):
-    """One liquidated position."""
+class FiledLiquidation(WireModel):
+    """One liquidated position, as in the daily files, whose columns never change."""
 
     at: Annotated[str, Field(description="When the exchange liquidated it.")]
     symbol: Annotated[str, Field(description="The base asset, such as `BTC`.")]
@@ -66,7 +66,20 @@ class LiquidationRecord(WireModel):
     usd: Annotated[float, Field(description="Size times price in USD, rounded to cents.")]
 
 
-MEMBERS = tuple(LiquidationRecord.model_fields)
+class LiquidationRecord(FiledLiquidation):
+    """One liquidated position."""
+
+    disputed: Annotated[
+        bool,
+        Field(
+            description="True if the sides of the venue's liquidations were disputed then: they "
+            "contradicted the price. The other values are not disputed."
+        ),
+    ]
+
+
+MEMBERS = tuple(FiledLiquidation.model_fields)
+LISTED_MEMBERS = tuple(LiquidationRecord.model_fields)
 
 
 class FileTooLarge(BarographError):
@@ -101,7 +114,7 @@ def day_start(day: str) -> int:
 
 
 def as_values(venue: str, row: LiquidationRow) -> tuple[str | float, ...]:
-    """The values of a `LiquidationRecord`."""
+    """The values of a `FiledLiquidation`."""
     at, contract, side, size, price = row
     usd = round(size * price * 100) / 100  # as in the sums of hours, so that they agree
     names = (symbol_from(venue, contract), contract, venue, side)

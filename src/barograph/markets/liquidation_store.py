@@ -1,6 +1,7 @@
 """Reads recorded liquidations: single ones, sums by contract or time, and the time we watched."""
 
 from collections import Counter
+from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
 from operator import add
@@ -20,7 +21,7 @@ from barograph.markets.samples import (
     column_starts,
     known_until,
 )
-from barograph.markets.store import recent_watched
+from barograph.markets.store import disputed_sides, recent_watched
 from barograph.markets.symbols import symbol_from
 
 LARGEST = 20
@@ -108,6 +109,7 @@ async def liquidation_day(tx: Transaction, venue: str, start: int) -> Liquidatio
         ),
         WatchedSpans(watched).pct_within(start, end),
         tuple((since, until) for (_, since), (until, _) in edges if since < until),
+        tuple(await disputed_sides(tx, venue, start, end)),
     )
 
 
@@ -171,7 +173,8 @@ async def liquidation_columns(
         at = hour // length * length
         counted = await _counted(tx, venue, known, hour)
         sums[at] = _Liquidated(*map(add, sums.get(at, _Liquidated(0.0, 0.0, 0)), counted))
-    return tuple(_column(at, sums.get(at), length, min_watched_pct, known.until) for at in starts)
+    columns = [_column(at, sums.get(at), length, min_watched_pct, known.until) for at in starts]
+    return await _marked(tx, venue, columns, length)
 
 
 async def contract_liquidations(
@@ -188,14 +191,15 @@ async def contract_liquidations(
         watched = watch.time_within(at, min(at + length, until))
         counted = _Liquidated(sums.get((at, "long"), 0.0), sums.get((at, "short"), 0.0), watched)
         columns.append(_column(at, counted, length, 0.0, until))
-    return tuple(columns)
+    return await _marked(tx, venue, columns, length)
 
 
 async def liquidated_hour(tx: Transaction, venue: str, now: int) -> LiquidatedHour:
     """The hour up to the newest recorded minute, from single liquidations."""
     until, _, watch = await known_liquidations(tx, venue, now)
     sums = await sums_by_contract(tx, venue, until - HOUR, until)
-    return LiquidatedHour(until, watch.pct_within(until - HOUR, until), sums)
+    is_disputed = bool(await disputed_sides(tx, venue, until - HOUR, until))
+    return LiquidatedHour(until, watch.pct_within(until - HOUR, until), sums, is_disputed)
 
 
 async def watched_since(tx: Transaction, venue: str) -> int | None:
@@ -255,6 +259,20 @@ def _column(
     partial = watched_pct < min_watched_pct or passed < length
     longs, shorts = round(counted.long_usd, 2), round(counted.short_usd, 2)
     return LiquidationColumn(at, longs, shorts, watched_pct, partial)
+
+
+async def _marked(
+    tx: Transaction, venue: str, columns: Sequence[LiquidationColumn], length: int
+) -> tuple[LiquidationColumn, ...]:
+    """The columns, marked where their sides were disputed."""
+    spans = await disputed_sides(tx, venue, columns[0].at, columns[-1].at + length)
+    disputed = WatchedSpans(spans)
+    return tuple(
+        each._replace(is_disputed=bool(disputed.within(each.at, each.at + length)))
+        if spans and each.long_usd is not None
+        else each
+        for each in columns
+    )
 
 
 # `at >= $3` repeats what the comparison of rows says, in a form that both indexes serve.

@@ -56,7 +56,8 @@ _VALUE = (
 )
 _DISPUTED = (
     "Readings: true if the value contradicts the other venues. Signals, stances, briefs, "
-    "percentiles and totals leave it out."
+    "percentiles and totals leave it out. Liquidations: true if the sides were disputed in the "
+    "interval; the value, which is both sides together, is not."
 )
 
 
