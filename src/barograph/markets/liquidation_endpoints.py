@@ -119,7 +119,7 @@ class LiquidationFile(WireModel):
     ]
     disputed_sides: Annotated[
         list[WatchedSpan],
-        Field(description="The spans in which the sides of liquidations were disputed."),
+        Field(description="The spans in which the sides contradicted the price."),
     ]
 
 

@@ -72,8 +72,8 @@ class LiquidationRecord(FiledLiquidation):
     disputed: Annotated[
         bool,
         Field(
-            description="True if the sides of the venue's liquidations were disputed then: they "
-            "contradicted the price. The other values are not disputed."
+            description="True if the side may be wrong: the sides of the venue's liquidations "
+            "contradicted the price then."
         ),
     ]
 

@@ -91,9 +91,8 @@ class PerpetualEntry(WireModel):
     disputed: Annotated[
         list[str],
         Field(
-            description="Measures that contradict the other venues: `price`, `funding`, "
-            "`open-interest` or `liquidation-side`. Don't rely on them. `liquidation-side` says "
-            "nothing against the total."
+            description="Measures of the venue that contradict the other venues: `price`, "
+            "`funding`, `open-interest`, `liquidation-side`. Don't rely on them."
         ),
     ]
 

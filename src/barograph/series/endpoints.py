@@ -56,8 +56,8 @@ _VALUE = (
 )
 _DISPUTED = (
     "Readings: true if the value contradicts the other venues. Signals, stances, briefs, "
-    "percentiles and totals leave it out. Liquidations: true if the sides were disputed in the "
-    "interval; the value, which is both sides together, is not."
+    "percentiles and totals leave it out. Liquidations: true if the sides may be wrong; the value "
+    "is their sum and not disputed."
 )
 
 

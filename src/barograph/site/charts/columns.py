@@ -110,7 +110,8 @@ def sums_text(columns: Sequence[LiquidationColumn]) -> str:
     """The sums of both sides, or of both together if some columns don't tell the sides."""
     disputed = sum(column.is_disputed for column in columns)
     if disputed:
-        return f"{usd(sum(map(_total, columns)))}, sides disputed in {disputed} columns"
+        total = usd(sum(map(_total, columns)))
+        return f"{total}, sides disputed in {disputed} of {len(columns)} columns"
     longs = sum(column.long_usd or 0.0 for column in columns)
     return f"longs {usd(longs)}, shorts {usd(sum(column.short_usd or 0.0 for column in columns))}"
 
