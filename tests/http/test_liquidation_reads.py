@@ -192,12 +192,9 @@ def test_liquidations_whose_sides_were_disputed_are_marked(recorded: Service, li
     spans = [(YESTERDAY - HOUR, YESTERDAY + 1), (NOON, NOON + 5), (NOON + 5, NOON + 9)]
     asyncio.run(recorded.database.write(lambda tx: record_rows(tx, "bybit", disputed_sides=spans)))
     query = f"from={iso_timestamp(YESTERDAY)}&to={iso_timestamp(TODAY)}"
-    found = [
-        each
-        for page in pages(recorded, f"{PATH}?{query}&limit={limit}")
-        for each in page["liquidations"]
-    ]
-    assert [each["disputed"] for each in found] == [True] * 6 + [False]
+    found = pages(recorded, f"{PATH}?{query}&limit={limit}")
+    marks = [each["disputed"] for page in found for each in page["liquidations"]]
+    assert marks == [True] * 6 + [False]
     rows = table(recorded.ask(f"{PATH}.csv?{query}").body)
     assert [row["disputed"] for row in rows] == ["True"] * 6 + ["False"]
     recorded.clock.pass_seconds(60)  # past the cached manifest

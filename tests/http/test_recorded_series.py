@@ -173,17 +173,13 @@ def test_liquidations_are_sums_with_the_share_that_was_watched(recorded: Service
     assert hour["watched"] == 1.0
 
 
-@pytest.mark.parametrize(
-    ("query", "marks"), [("", [False, False, True]), ("&symbol=pepe", [False, True, True])]
-)
-def test_hours_whose_sides_were_disputed_are_marked_unless_they_are_a_gap(
-    recorded: Service, query: str, marks: list[bool]
-) -> None:
+@pytest.mark.parametrize(("query", "gap"), [("", True), ("&symbol=pepe", False)])
+def test_hours_with_disputed_sides_are_marked(recorded: Service, query: str, *, gap: bool) -> None:
     span = (NOW_HOUR - 2 * HOUR, NOW_HOUR - HOUR + 1)
     write(recorded, lambda tx: record_rows(tx, "bybit", disputed_sides=[span]))
     target = f"/api/v1/series/liquidations{{}}?from={NOW_HOUR - 3 * HOUR}&to={NOW_HOUR}{query}"
     found = points(recorded, target.format(""))
-    assert [each["disputed"] for each in found] == marks
+    assert [each["disputed"] for each in found] == [False, not gap, True]
     rows = table(recorded.ask(target.format(".csv")).body)
     assert [row["disputed"] for row in rows] == [str(each["disputed"]) for each in found]
 

@@ -507,7 +507,6 @@ def test_a_column_whose_sides_are_disputed_shows_only_their_total() -> None:
         assert of_class(root, kind)[0].attrib["d"].count("M") == 1
     chart = liquidations_chart(shown, 95.0, "", timeline(60, shown.as_of), "bybit")
     assert chart.origin.startswith("Disputed: the sides of 1 of 2 bars contradict the price")
-    assert chart.latest.startswith("Recorded $12, sides disputed in 1 of 2 columns to ")
 
 
 def test_a_gauge_follows_the_rate_to_its_ends_and_an_unknown_rate_is_not_zero() -> None:

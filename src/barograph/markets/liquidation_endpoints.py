@@ -118,8 +118,7 @@ class LiquidationFile(WireModel):
         float, Field(description="Share of the day that we covered, in percent.")
     ]
     disputed_sides: Annotated[
-        list[WatchedSpan],
-        Field(description="The spans in which the sides contradicted the price."),
+        list[WatchedSpan], Field(description="The spans in which sides contradicted the price.")
     ]
 
 

@@ -46,8 +46,8 @@ PARTS_PER_READ = 10
 GZIP_WITHOUT_TIME = 31
 
 
-class FiledLiquidation(WireModel):
-    """One liquidated position, as in the daily files, whose columns never change."""
+class LiquidationRecord(WireModel):
+    """One liquidated position."""
 
     at: Annotated[str, Field(description="When the exchange liquidated it.")]
     symbol: Annotated[str, Field(description="The base asset, such as `BTC`.")]
@@ -65,21 +65,14 @@ class FiledLiquidation(WireModel):
     ]
     usd: Annotated[float, Field(description="Size times price in USD, rounded to cents.")]
 
-
-class LiquidationRecord(FiledLiquidation):
-    """One liquidated position."""
-
     disputed: Annotated[
-        bool,
-        Field(
-            description="True if the side may be wrong: the sides of the venue's liquidations "
-            "contradicted the price then."
-        ),
+        bool, Field(description="Whether sides contradicted the price then: `side` may be wrong.")
     ]
 
 
-MEMBERS = tuple(FiledLiquidation.model_fields)
 LISTED_MEMBERS = tuple(LiquidationRecord.model_fields)
+MEMBERS = LISTED_MEMBERS[:-1]
+"""The columns of a file, which never change."""
 
 
 class FileTooLarge(BarographError):
@@ -114,7 +107,7 @@ def day_start(day: str) -> int:
 
 
 def as_values(venue: str, row: LiquidationRow) -> tuple[str | float, ...]:
-    """The values of a `FiledLiquidation`."""
+    """The values of a row of a file."""
     at, contract, side, size, price = row
     usd = round(size * price * 100) / 100  # as in the sums of hours, so that they agree
     names = (symbol_from(venue, contract), contract, venue, side)

@@ -1,7 +1,6 @@
 """Reads recorded liquidations: single ones, sums by contract or time, and the time we watched."""
 
 from collections import Counter
-from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
 from operator import add
@@ -173,8 +172,9 @@ async def liquidation_columns(
         at = hour // length * length
         counted = await _counted(tx, venue, known, hour)
         sums[at] = _Liquidated(*map(add, sums.get(at, _Liquidated(0.0, 0.0, 0)), counted))
-    columns = [_column(at, sums.get(at), length, min_watched_pct, known.until) for at in starts]
-    return await _marked(tx, venue, columns, length)
+    disputed = WatchedSpans(await disputed_sides(tx, venue, starts[0], starts[-1] + length))
+    columns = (_column(at, sums.get(at), length, min_watched_pct, known.until) for at in starts)
+    return tuple(_marked(each, length, disputed) for each in columns)
 
 
 async def contract_liquidations(
@@ -191,7 +191,8 @@ async def contract_liquidations(
         watched = watch.time_within(at, min(at + length, until))
         counted = _Liquidated(sums.get((at, "long"), 0.0), sums.get((at, "short"), 0.0), watched)
         columns.append(_column(at, counted, length, 0.0, until))
-    return await _marked(tx, venue, columns, length)
+    disputed = WatchedSpans(await disputed_sides(tx, venue, starts[0], end))
+    return tuple(_marked(each, length, disputed) for each in columns)
 
 
 async def liquidated_hour(tx: Transaction, venue: str, now: int) -> LiquidatedHour:
@@ -261,18 +262,9 @@ def _column(
     return LiquidationColumn(at, longs, shorts, watched_pct, partial)
 
 
-async def _marked(
-    tx: Transaction, venue: str, columns: Sequence[LiquidationColumn], length: int
-) -> tuple[LiquidationColumn, ...]:
-    """The columns, marked where their sides were disputed."""
-    spans = await disputed_sides(tx, venue, columns[0].at, columns[-1].at + length)
-    disputed = WatchedSpans(spans)
-    return tuple(
-        each._replace(is_disputed=bool(disputed.within(each.at, each.at + length)))
-        if spans and each.long_usd is not None
-        else each
-        for each in columns
-    )
+def _marked(column: LiquidationColumn, length: int, disputed: WatchedSpans) -> LiquidationColumn:
+    is_disputed = column.long_usd is not None and disputed.within(column.at, column.at + length)
+    return column._replace(is_disputed=bool(is_disputed))
 
 
 # `at >= $3` repeats what the comparison of rows says, in a form that both indexes serve.

@@ -89,11 +89,7 @@ class PerpetualEntry(WireModel):
     ]
     liquidations24h: Liquidations24h
     disputed: Annotated[
-        list[str],
-        Field(
-            description="Measures of the venue that contradict the other venues: `price`, "
-            "`funding`, `open-interest`, `liquidation-side`. Don't rely on them."
-        ),
+        list[str], Field(description="Measures that contradict the other venues: `funding` …")
     ]
 
 

@@ -114,7 +114,6 @@ class LiquidatedHour(NamedTuple):
     """Longs and shorts in USD, by the contract's full name."""
 
     is_disputed: bool = False
-    """Whether the sides were disputed."""
 
 
 class LiquidatedCoin(NamedTuple):

@@ -73,10 +73,8 @@ class DayFacts(NamedTuple):
             return f"We saw no liquidation at {self.venue.title} {when}."
         if self.day.disputed:
             times = ", ".join(_gap_text(*span) for span in self.day.disputed)
-            return (
-                f"{usd(total.total_usd)} was liquidated at {self.venue.title} {when}. The sides "
-                f"contradict the price and may be wrong: {times}. Totals of both are not disputed."
-            )
+            total_usd = f"{usd(total.total_usd)} was liquidated at {self.venue.title} {when}."
+            return f"{total_usd} Its sides contradict the price and may be wrong: {times}."
         return (
             f"Longs were {100 * total.long_usd / total.total_usd:.1f} % of the value liquidated at "
             f"{self.venue.title} {when}: {usd(total.long_usd)} of {usd(total.total_usd)}."

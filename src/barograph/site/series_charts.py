@@ -58,6 +58,9 @@ _LIQUIDATED = (
     "Hatched: less than {:g} % covered, or still in progress."
 )
 _SINCE = "We have tracked liquidations since {}. The exchange publishes no history of liquidations."
+_DISPUTED_SIDES = (
+    " Disputed: the sides of {} of {} bars contradict the price, so these bars show only the total."
+)
 _SHOWN: Mapping[Measure, Callable[[float], str]] = {
     "price": price,
     "funding": rate,
@@ -308,12 +311,7 @@ def liquidations_chart(
 def _side_note(series: LiquidationSeries) -> str:
     """How many columns have disputed sides; empty if none has."""
     count = sum(column.is_disputed for column in series.columns)
-    if not count:
-        return ""
-    return (
-        f" Disputed: the sides of {count} of {len(series.columns)} bars contradict the price, so "
-        "these have one colour. The data has the sides, marked."
-    )
+    return _DISPUTED_SIDES.format(count, len(series.columns)) if count else ""
 
 
 def _recorded(series: LiquidationSeries) -> str:

@@ -58,18 +58,20 @@ def column_chart(
     frame = Frame(prefix, name, description, SIZE, pointed)
     hatched = f' fill="url(#{name_of(prefix)}-h)"'
 
-    def drawn(ends: Ends, share: float = COLUMN_SHARE) -> str:
-        return "".join(_blocks(axes, columns, series.interval, ends, share))
+    sided = [column for column in columns if not column.is_disputed]
+
+    def drawn(
+        ends: Ends, share: float = COLUMN_SHARE, shown: Sequence[LiquidationColumn] = columns
+    ) -> str:
+        return "".join(_blocks(axes, shown, series.interval, ends, share))
 
     return drawing(
         frame,
         _hatching(prefix),
         path("gap", drawn(lambda each: (0.0, scale.high) if each.long_usd is None else NONE, 1.0)),
         draw_axes(axes, UNIT),
-        path("long", drawn(lambda each: (0.0, _longs(each)))),
-        path(
-            "short", drawn(lambda each: NONE if each.is_disputed else (_longs(each), _total(each)))
-        ),
+        path("long", drawn(lambda each: (0.0, each.long_usd or 0.0), shown=sided)),
+        path("short", drawn(lambda each: (each.long_usd or 0.0, _total(each)), shown=sided)),
         path("disputed", drawn(lambda each: (0.0, _total(each)) if each.is_disputed else NONE)),
         path("partial", drawn(lambda each: (0.0, _total(each)) if each.partial else NONE), hatched),
         _legend(PLOT),
@@ -83,10 +85,6 @@ def _drawable(column: LiquidationColumn) -> LiquidationColumn:
     if longs is None or shorts is None:
         return column._replace(long_usd=None, short_usd=None)
     return column._replace(long_usd=max(0.0, longs), short_usd=max(0.0, shorts))
-
-
-def _longs(column: LiquidationColumn) -> float:
-    return 0.0 if column.is_disputed else column.long_usd or 0.0
 
 
 def _total(column: LiquidationColumn) -> float:
@@ -108,12 +106,10 @@ def _described(series: LiquidationSeries, columns: Sequence[LiquidationColumn]) 
 
 def sums_text(columns: Sequence[LiquidationColumn]) -> str:
     """The sums of both sides, or of both together if some columns don't tell the sides."""
-    disputed = sum(column.is_disputed for column in columns)
-    if disputed:
-        total = usd(sum(map(_total, columns)))
-        return f"{total}, sides disputed in {disputed} of {len(columns)} columns"
-    longs = sum(column.long_usd or 0.0 for column in columns)
-    return f"longs {usd(longs)}, shorts {usd(sum(column.short_usd or 0.0 for column in columns))}"
+    longs, total = sum(each.long_usd or 0.0 for each in columns), sum(map(_total, columns))
+    if disputed := sum(each.is_disputed for each in columns):
+        return f"{usd(total)}, sides disputed in {disputed} of {len(columns)} columns"
+    return f"longs {usd(longs)}, shorts {usd(sum(each.short_usd or 0.0 for each in columns))}"
 
 
 def _coverage(series: LiquidationSeries, columns: Sequence[LiquidationColumn]) -> str:

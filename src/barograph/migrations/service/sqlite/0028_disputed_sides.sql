@@ -1,5 +1,4 @@
--- Spans of time in which the sides of a venue's liquidations were disputed. A span grows in place.
--- They are kept for good, as the sums of hours and the daily files that they mark.
+-- When the sides of liquidations were disputed; kept for good, as the hours and files it marks.
 CREATE TABLE disputed_sides (
     venue TEXT NOT NULL,
     start_at BIGINT NOT NULL,
