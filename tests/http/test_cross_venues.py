@@ -186,7 +186,6 @@ def test_venues_say_what_they_give_and_which_measure_is_disputed(two: Service) -
         assert {row["disputed"] for row in rows} == {" ".join(disputed)}
     two.put(Publication.of(DISPUTES, Disputes(START)))  # what was rendered before is not kept
     assert not two.ask("/api/v1/perpetuals?venue=hyperliquid").json()["perpetuals"][0]["disputed"]
-
     two.put(Publication.of(TERMS, Unconfirmed(("hyperliquid",))))
     unread = two.ask(VENUES).json()["venues"][1]
     assert unread["terms"]["confirmed"] is False
