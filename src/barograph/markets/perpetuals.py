@@ -89,7 +89,7 @@ class PerpetualEntry(WireModel):
     ]
     liquidations24h: Liquidations24h
     disputed: Annotated[
-        list[str], Field(description="Measures that contradict the other venues: `funding` …")
+        list[str], Field(description="Measures that contradict the other venues, such as `price`.")
     ]
 
 
