@@ -45,7 +45,13 @@ NUMBERS: Mapping[str, tuple[Any, ...]] = {
         ),
         Liq24h,
     ),
-    "Liquidation": ("`/api/v1/liquidations` and the daily files.", LiquidationRecord),
+    "Liquidation": (
+        (
+            "`/api/v1/liquidations` and the daily files. These have no `disputed`; their manifest "
+            "names the spans (`disputed_sides`)."
+        ),
+        LiquidationRecord,
+    ),
     "Recorded series": ("`/api/v1/series/{measure}`: `points`.", MeasurePoint),
     "Cross-venue": (
         "`/api/v1/cross`: a coin, then `venues`, then `fundingSpread`.",

@@ -19,6 +19,7 @@ from barograph.markets.records import ExchangeHealth, Perpetuals
 from barograph.markets.view import EXCHANGE_HEALTH, PERPETUALS
 from barograph.terms.sources import TERMS, Unconfirmed
 from support.clock import START
+from support.lists import table
 from support.markets import BTC, ETH, PEPE, SOL, SOURCE, changed
 from support.service import Service, fresh_service
 from support.two_venues import BYBIT_IN_USE, hyperliquid, own, settled
@@ -177,6 +178,14 @@ def test_venues_say_what_they_give_and_which_measure_is_disputed(two: Service) -
     btc = two.ask(f"{CROSS}/BTC").json()
     assert (btc["venues"][1]["state"], btc["totalOpenInterestUsd"]) == ("disputed", None)
 
+    for query, disputed in (("", []), ("?venue=hyperliquid", ["open-interest"])):
+        listed = two.ask(f"/api/v1/perpetuals{query}").json()["perpetuals"]
+        one = two.ask(f"/api/v1/perpetuals/BTC{query}").json()
+        rows = table(two.ask(f"/api/v1/perpetuals.csv{query}").body)
+        assert {tuple(each["disputed"]) for each in (*listed, one)} == {tuple(disputed)}
+        assert {row["disputed"] for row in rows} == {" ".join(disputed)}
+    two.put(Publication.of(DISPUTES, Disputes(START)))  # what was rendered before is not kept
+    assert not two.ask("/api/v1/perpetuals?venue=hyperliquid").json()["perpetuals"][0]["disputed"]
     two.put(Publication.of(TERMS, Unconfirmed(("hyperliquid",))))
     unread = two.ask(VENUES).json()["venues"][1]
     assert unread["terms"]["confirmed"] is False

@@ -85,6 +85,7 @@ def test_liquidation_says_what_happened_where_and_at_which_price(recorded: Servi
             "price": 0.333,
             "priceKind": "bankruptcy",
             "usd": 0.5,
+            "disputed": False,
         }
     ]
 
@@ -143,11 +144,12 @@ def test_day_file_range_and_hours_agree(recorded: Service) -> None:
     query = f"from={iso_timestamp(YESTERDAY)}&to={iso_timestamp(TODAY)}"
 
     from_file = gzip.decompress(recorded.ask(FILE).body)
-    assert from_file == recorded.ask(f"{PATH}.csv?{query}").body
+    listed = table(recorded.ask(f"{PATH}.csv?{query}").body)
     (page,) = pages(recorded, f"{PATH}?{query}")
     rows = table(from_file)
+    assert rows == [{name: row[name] for name in row if name != "disputed"} for row in listed]
     ending = {"source": "test venue", "notice": page["notice"]}
-    assert rows == [
+    assert listed == [
         {**{name: str(value) for name, value in each.items()}, **ending}
         for each in page["liquidations"]
     ]
@@ -174,12 +176,29 @@ def test_manifest_has_the_sum_of_a_file_that_never_changes(recorded: Service) ->
             "sha256": hashlib.sha256(first.body).hexdigest(),
             "watched": [span(YESTERDAY, NOON), span(NOON + HOUR, TODAY)],
             "watched_pct": 95.83,
+            "disputed_sides": [],
         }
     ]
     record(recorded, [Liquidation(NOON + 1, "BTCUSDT", "long", 9.0, 1.0)], [])
     make_files(recorded)
     recorded.execute("DELETE FROM liquidations")
     assert recorded.ask(FILE).body == first.body
+
+
+@pytest.mark.parametrize("limit", [1, 4, 7])
+def test_liquidations_whose_sides_were_disputed_are_marked(recorded: Service, limit: int) -> None:
+    make_files(recorded)
+    spans = [(YESTERDAY - HOUR, YESTERDAY + 1), (NOON, NOON + 5), (NOON + 5, NOON + 9)]
+    asyncio.run(recorded.database.write(lambda tx: record_rows(tx, "bybit", disputed_sides=spans)))
+    query = f"from={iso_timestamp(YESTERDAY)}&to={iso_timestamp(TODAY)}"
+    found = pages(recorded, f"{PATH}?{query}&limit={limit}")
+    marks = [each["disputed"] for page in found for each in page["liquidations"]]
+    assert marks == [True] * 6 + [False]
+    rows = table(recorded.ask(f"{PATH}.csv?{query}").body)
+    assert [row["disputed"] for row in rows] == ["True"] * 6 + ["False"]
+    recorded.clock.pass_seconds(60)  # past the cached manifest
+    (file,) = recorded.ask(MANIFEST).json()["files"]
+    assert file["disputed_sides"] == [span(YESTERDAY, YESTERDAY + 1), span(NOON, NOON + 9)]
 
 
 def test_large_file_arrives_as_it_was_stored_and_is_cached_for_good(service: Service) -> None:

@@ -168,6 +168,15 @@ def liquidated(site: SiteService, *, gap: int = 0) -> None:
     )
 
 
+def test_a_day_with_disputed_sides_has_no_share_of_longs(two: SiteService) -> None:
+    liquidated(two)
+    span = (MIDNIGHT - 13 * HOUR, MIDNIGHT - 11 * HOUR)
+    two.service.execute("INSERT INTO disputed_sides VALUES ('bybit', $1, $2)", *span)
+    page = two.look("/liquidations?day=yesterday").text.replace("\xa0", " ")
+    assert "$400 was liquidated at Bybit yesterday. Its sides contradict the price" in page
+    assert "may be wrong: 2026-11-05 11:00 to 13:00 UTC." in page
+
+
 def test_one_sentence_says_how_much_of_yesterday_were_longs_and_how_complete_it_is(
     two: SiteService,
 ) -> None:

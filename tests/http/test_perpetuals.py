@@ -85,6 +85,7 @@ def test_one_call_has_every_number_of_every_perpetual_with_its_time(market: Serv
             "watchedPct": 100.0,
             "as_of": AS_OF,
         },
+        "disputed": [],
     }
 
 
@@ -142,6 +143,7 @@ def test_the_table_has_the_numbers_of_the_list(market: Service, target: str) -> 
         sums = perpetual.pop("liquidations24h")
         del sums["available"]
         perpetual |= {f"liquidations24h_{name}": value for name, value in sums.items()}
+        perpetual["disputed"] = " ".join(perpetual.pop("disputed"))
         assert list(row) == [*perpetual, "source", "notice"]
         told = {name: "" if value is None else str(value) for name, value in perpetual.items()}
         assert {name: row[name] for name in perpetual} == told

@@ -163,6 +163,7 @@ def test_liquidations_are_sums_with_the_share_that_was_watched(recorded: Service
         "watched": 0.4,
         "long_usd": 7.5,
         "short_usd": 2.5,
+        "disputed": False,
     }
     assert (second["value"], second["watched"]) == (None, 0.0)
     # Of one contract, from its events; the fixture's day was watched.
@@ -170,6 +171,17 @@ def test_liquidations_are_sums_with_the_share_that_was_watched(recorded: Service
     _, hour = points(recorded, target)
     assert (hour["value"], hour["long_usd"], hour["short_usd"]) == (50.0, 50.0, 0.0)
     assert hour["watched"] == 1.0
+
+
+@pytest.mark.parametrize(("query", "gap"), [("", True), ("&symbol=pepe", False)])
+def test_hours_with_disputed_sides_are_marked(recorded: Service, query: str, *, gap: bool) -> None:
+    span = (NOW_HOUR - 2 * HOUR, NOW_HOUR - HOUR + 1)
+    write(recorded, lambda tx: record_rows(tx, "bybit", disputed_sides=[span]))
+    target = f"/api/v1/series/liquidations{{}}?from={NOW_HOUR - 3 * HOUR}&to={NOW_HOUR}{query}"
+    found = points(recorded, target.format(""))
+    assert [each["disputed"] for each in found] == [False, not gap, True]
+    rows = table(recorded.ask(target.format(".csv")).body)
+    assert [row["disputed"] for row in rows] == [str(each["disputed"]) for each in found]
 
 
 def test_deleted_liquidations_are_a_gap_not_zero(recorded: Service) -> None:

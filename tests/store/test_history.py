@@ -12,6 +12,7 @@ from barograph.markets.store import (
     FORGET_ROWS,
     ReadingRow,
     Resolution,
+    disputed_sides,
     forget_old,
     recent_liquidations,
     recent_watched,
@@ -109,6 +110,13 @@ def test_a_span_grows_in_place_and_never_shrinks(record: Record) -> None:
 
     spans = [(START, START + 30), (START + 50, START + 60)]
     assert record.fetch("SELECT start_at, end_at FROM watched_spans ORDER BY 1") == spans
+
+    old = START - 1_000 * DAY
+    sides = [(old, old + 10), (old, old + 30), (old, old + 20)]
+    record.write(lambda tx: record_rows(tx, "bybit", disputed_sides=sides))
+    record.forget()  # but not these: they mark sums and files that are kept for good
+    disputed = record.read(lambda tx: disputed_sides(tx, "bybit", old + 5, START))
+    assert disputed == [(old + 5, old + 30)]
 
 
 def test_the_first_change_of_the_regime_at_an_instant_stays(record: Record) -> None:

@@ -24,6 +24,7 @@ ROWS: dict[str, list[Row]] = {
     ],
     "liquidations": [("bybit", 1, "BTCUSDT", "long", 0.1, 70_000.5, "measured")],
     "watched_spans": [("bybit", 1, 2, "measured")],
+    "disputed_sides": [("bybit", 1, 2)],
     "regime_changes": [("bybit", 1, "Überhitzt ☃", None, "backfilled")],
     "liquidation_files": [("bybit", "2026-11-14", 1, 2, 3, SHA, "[[1,2]]")],
     "liquidation_file_parts": [("bybit", "2026-11-14", part, "QUJD" * 99) for part in (0, 1)],

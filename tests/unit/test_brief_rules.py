@@ -179,6 +179,10 @@ def test_a_burst_names_the_three_largest_assets_and_the_share_of_longs() -> None
     assert draft.window == (AT - HOUR, AT)
     assert draft.inputs["largest_usd"] == {"BTC": 3.0, "ETH": 2.0, "SOL": 1.0}
 
+    disputed = bursting(1e6)
+    disputed.trailing.disputed_sides.add(AT - HOUR // 2, AT)
+    assert spoken(liquidation_burst(disputed)) == []
+
 
 def positioned(share: float, hours: int = 400, base: str = "BTC", **fields: Any) -> MarketEvidence:
     """Against hourly shares of 0, 0.1, 0.2 …"""

@@ -497,6 +497,18 @@ def test_a_column_that_is_not_over_is_not_told_as_one_that_was_hardly_watched() 
     assert of_class(root, "partial")[0].attrib["d"].count("M") == 2
 
 
+def test_a_column_whose_sides_are_disputed_shows_only_their_total() -> None:
+    shown = liquidations((1.0, 2.0, 100), (4.0, 5.0, 100))
+    first, last = shown.columns
+    shown = shown._replace(columns=(first, last._replace(is_disputed=True)))
+    root = parsed(column_chart(shown, prefix="l", name="Liquidations"))
+    assert "Total: $12, sides disputed in 1 of 2 columns." in (root.findtext("desc") or "")
+    for kind in ("long", "short", "disputed"):  # the legend has one path of each side
+        assert of_class(root, kind)[0].attrib["d"].count("M") == 1
+    chart = liquidations_chart(shown, 95.0, "", timeline(60, shown.as_of), "bybit")
+    assert chart.origin.startswith("Disputed: the sides of 1 of 2 bars contradict the price")
+
+
 def test_a_gauge_follows_the_rate_to_its_ends_and_an_unknown_rate_is_not_zero() -> None:
     def marker(rate_pct: float) -> float:
         root = parsed(gauge("neutral", rate_pct, prefix="g"))

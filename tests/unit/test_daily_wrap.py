@@ -59,6 +59,11 @@ def test_a_day_has_three_lines_and_five_numbers_with_their_changes() -> None:
         "- $24.00M liquidated, 100 % longs, after $48.00M the day before.\n\n"
     )
     assert "\n| Liquidations | $24.00M | -50.0 % |\n" in brief.body
+    trailing = recorded()
+    trailing.disputed_sides.add(MIDNIGHT - 2 * HOUR, MIDNIGHT - HOUR)
+    (disputed,) = wraps(seen(trailing=trailing))
+    assert disputed.headline == "5 November: BTC +2.5 %, $24.00M liquidated"
+    assert "- $24.00M liquidated, after $48.00M the day before.\n" in disputed.body
     assert (brief.window_start, brief.window_end) == (MIDNIGHT - DAY, MIDNIGHT)
     assert json.loads(brief.inputs)["hours_recorded"] == 24
 

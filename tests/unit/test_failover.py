@@ -395,15 +395,23 @@ def test_disputed_readings_are_recorded_with_their_mark_and_so_are_those_before(
     assert START + 18 * MINUTE < dispute.since <= START + 20 * MINUTE
 
 
-def test_no_reading_is_marked_for_the_sides_of_liquidations(
+def test_disputed_sides_mark_no_reading_but_the_time_of_the_dispute(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     found = Disputes(START, (Dispute(BYBIT, "liquidation-side", START, "sides"),))
     monkeypatch.setattr(DisputeTracker, "compare", lambda *_: found)
-    conclusion = Judge(Settings(venues="bybit,binance")).conclude(many(START, BYBIT), START)
+    judge = Judge(Settings(venues="bybit,binance"))
+    conclusion = judge.conclude(many(START, BYBIT), START + POLL)
     assert conclusion.disputes == ()
     assert {row.disputed for row in conclusion.market.readings} == {""}
     assert len(conclusion.market.frames) == 1
+
+    assert conclusion.market.disputed_sides == [(START, START + POLL)]
+    failed = judge.conclude_failure(BYBIT, Forbidden("no"), START + 2 * POLL)
+    assert failed.market.disputed_sides == [(START, START + 2 * POLL)]
+    monkeypatch.setattr(DisputeTracker, "compare", lambda *_: Disputes(START + 3 * POLL))
+    over = judge.conclude(many(START + 3 * POLL, BYBIT), START + 3 * POLL).market
+    assert (over.disputed_sides, over.evidence is not None) == ([], True)
 
 
 def test_sides_of_liquidations_that_are_disputed_are_unknown_also_while_a_venue_fails(

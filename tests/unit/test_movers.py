@@ -85,6 +85,8 @@ def test_liquidations_of_the_hour_are_summed_by_symbol_with_their_coverage() -> 
         Mover("GONEUSDT", None, "$500", "", "0 % longs"),
         Mover("BTC", "BTC", "$400", "", "75 % longs"),
     ]
+    disputed = hour_movers(view, LiquidatedHour(START, 99.5, sums, is_disputed=True))
+    assert {(each.tint, each.rest) for each in disputed.movers} == {("", "sides disputed")}
     assert found.note == "20:20\N{EN DASH}21:20 UTC, 99.5 % covered"
     many = {f"C{n}": (float(n), 0.0) for n in range(2 * SHOWN)}
     assert len(hour_movers(view, LiquidatedHour(START, 100.0, many)).movers) == SHOWN

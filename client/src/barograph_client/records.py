@@ -430,6 +430,8 @@ class Perpetual(Record):
     openInterestCoinsChange24hPct: float | None = None
     changes_from: Timestamp | None = None
     liquidations24h: Liquidations24h | None = None
+    disputed: tuple[str, ...] | None = None
+    """Measures that contradict the other venues."""
 
 
 class Perpetuals(ListPage):
@@ -621,6 +623,8 @@ class Liquidation(Record):
     price: float
     priceKind: str
     usd: float
+    disputed: bool | None = None
+    """Whether the side was disputed."""
 
 
 class LiquidationPage(ListPage):
@@ -642,6 +646,8 @@ class LiquidationFile(Record):
     sha256: str
     watched: tuple[Span, ...]
     watched_pct: float
+    disputed_sides: tuple[Span, ...] | None = None
+    """When the sides were disputed."""
 
 
 class LiquidationFiles(ListPage):

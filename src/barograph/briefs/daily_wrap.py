@@ -24,24 +24,19 @@ NOT_CITED = ("recorded_coins", "volatility_pct")
 
 
 class _Liquidated(NamedTuple):
-    """The liquidations of a day; None if we covered too little of it."""
+    """The liquidations of a day; None if we covered too little of it, or the sides are disputed."""
 
     long_usd: float | None
     short_usd: float | None
     watched_pct: float
-
-    @property
-    def total_usd(self) -> float | None:
-        if self.long_usd is None or self.short_usd is None:
-            return None
-        return self.long_usd + self.short_usd
+    total_usd: float | None = None
 
     @property
     def text(self) -> str:
         total, longs = self.total_usd, self.long_usd
-        if total is None or longs is None:
+        if total is None:
             return "liquidations unknown"
-        share = f", {100 * longs / total:.0f} % longs" if total > 0 else ""
+        share = f", {100 * longs / total:.0f} % longs" if total > 0 and longs is not None else ""
         return f"{usd(total)} liquidated{share}"
 
 
@@ -118,7 +113,9 @@ def _liquidated(evidence: MarketEvidence, start: int) -> _Liquidated:
     if evidence.lacks_liquidations or watched < evidence.min_watched_pct:
         return _Liquidated(None, None, watched)
     longs, shorts = sum(hour.long_usd for hour in hours), sum(hour.short_usd for hour in hours)
-    return _Liquidated(longs, shorts, watched)
+    if evidence.trailing.disputed_sides.within(start, start + DAY):
+        return _Liquidated(None, None, watched, longs + shorts)
+    return _Liquidated(longs, shorts, watched, longs + shorts)
 
 
 def _numbers(evidence: MarketEvidence, day: _Day) -> list[tuple[str, str, str]]:

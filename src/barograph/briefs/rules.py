@@ -145,14 +145,16 @@ def open_interest_move(evidence: MarketEvidence) -> Iterator[Draft]:
 def liquidation_burst(evidence: MarketEvidence) -> Iterator[Draft]:
     """Liquidations in one hour, in USD, reached the 99th percentile of the last 30 days' hours.
 
-    Only hours with enough coverage count, and at least seven days of such hours are required.
+    Only hours with enough coverage count, and at least seven days of such hours are required. An
+    hour whose sides are disputed gets no brief.
     """
     hour = None if evidence.lacks_liquidations else evidence.closed_hour
     known = evidence.trailing.liquidation_totals(evidence.min_watched_pct)
     if hour is None or hour.watched_pct < evidence.min_watched_pct or len(known) < WEEK_OF_HOURS:
         return
     rank = percentile_rank(hour.total_usd, known)
-    if rank < BURST_PERCENTILE or hour.total_usd <= 0:
+    is_disputed = evidence.trailing.disputed_sides.within(hour.at, hour.at + HOUR)
+    if rank < BURST_PERCENTILE or hour.total_usd <= 0 or is_disputed:
         return
     assets = evidence.closed_hour_assets[:3]
     named = ", ".join(f"{asset} {usd(amount)}" for asset, amount in assets)

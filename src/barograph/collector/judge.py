@@ -173,7 +173,7 @@ class Judge:
         if now is None:
             return self._concluded(reading, None, None)
         venue, compared = reading.venue, self._compare(reading, now)
-        disputed = self._markets[venue].disputed
+        disputed = self._markets[venue].disputed.keys()
         if self.in_use == venue and disputed & UNUSABLE:
             why = f"{' and '.join(sorted(disputed & UNUSABLE))} of {venue}"
             return self._with(self.conclude_failure(venue, Disputed(why), now), compared)
@@ -264,7 +264,7 @@ class Judge:
         self._unmarked += [each for each in new if each.measure in READ]
         self._disputes = disputes
         for venue, market in self._markets.items():
-            market.disputed = disputes.of(venue).keys()
+            market.disputed = disputes.of(venue)
         return [Publication.of(DISPUTES, disputes)]
 
     def _fresh_readings(self, now: int) -> dict[str, Perpetuals]:

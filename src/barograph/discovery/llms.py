@@ -288,16 +288,18 @@ def _cut(part: object) -> object:
 
 
 def _objects(schemas: Schema) -> Iterator[str]:
-    """The members of every object; what has no type is a string."""
+    """The members of every object, once if two have the same; what has no type is a string."""
+    known: dict[str, str] = {}
     for title, schema in schemas.items():
         if "properties" in schema:
-            yield f"### {title}\n"
+            lines = []
             for name in (each for each in schema["properties"] if each not in _SAID):
                 member = schema["properties"][name]
                 kind, text = type_of(member, schemas), member.get("description", "")
                 shown = "" if kind == "string" else f" ({kind})"
-                yield f"- `{name}`{shown}{text and f': {text}'}"
-            yield ""
+                lines.append(f"- `{name}`{shown}{text and f': {text}'}")
+            first = known.setdefault("\n".join(lines), title)
+            yield from (f"### {title}\n", *(lines if first == title else [f"- As {first}"]), "")
 
 
 def type_of(schema: Schema, schemas: Schema) -> str:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.failover import Switch
-from barograph.markets.liquidations import LiquidationHour, LiquidationTotals
+from barograph.markets.liquidations import LiquidationHour, LiquidationTotals, WatchedSpans
 from barograph.markets.records import MAJORS, Frame, PastValues, Perpetual, Perpetuals
 from barograph.markets.regime import Regime
 from barograph.markets.settlements import RATE_DIGITS, SHORTEST_WINDOW, SettledFunding
@@ -151,6 +151,9 @@ class TrailingRecord:
         self._totals: dict[float, list[float]] = {}
         self._covered: dict[float, list[LiquidationHour]] = {}
         """Both by the coverage that they need, because every reading asks for them."""
+
+        self.disputed_sides = WatchedSpans()
+        """When the sides of liquidations were disputed. Their sums count all the same."""
 
         self.settled: dict[str, Sequence[SettledFunding]] = {}
         """The known settlements of each major, by contract, oldest first."""

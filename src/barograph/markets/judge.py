@@ -19,7 +19,7 @@ from barograph.events.records import NewEvent
 from barograph.kit.database import Transaction
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
 from barograph.markets import store
-from barograph.markets.disputes import Measure
+from barograph.markets.disputes import Dispute, Measure
 from barograph.markets.evidence import (
     Hour,
     MarketEvidence,
@@ -101,6 +101,7 @@ class MarketConclusion(NamedTuple):
     regime_changes: Sequence[RegimeChange] = ()
     liquidation_hours: Sequence[LiquidationHour] = ()
     frames: Sequence[StoredFrame] = ()
+    disputed_sides: Sequence[Span] = ()
     events: Sequence[NewEvent] = ()
     evidence: MarketEvidence | None = None
     """What signals and briefs judge by; None when there was no reading."""
@@ -161,7 +162,7 @@ class MarketJudge:
         self._trailing = TrailingRecord()
         self._frames = FrameRecord()
         self._framed: int | None = None
-        self.disputed: AbstractSet[Measure] = frozenset()
+        self.disputed: Mapping[Measure, Dispute] = {}
         """What is disputed now: it is recorded with a mark, but nothing is judged by it."""
 
     async def load(self, tx: Transaction, now: int) -> None:
@@ -261,8 +262,8 @@ class MarketJudge:
             reading.as_of, self._trailing.newest_liquidation_hour
         )
         outage = None if now is None or not self.is_in_use else self._outage(reading.as_of)
-        told = () if "liquidation-side" in self.disputed else closed[-1:]  # a brief tells the sides
-        evidence = self._evidence(reading, (previous, self.regime), told, outage)
+        sides = self._disputed_sides(reading.as_of if now is None else now)
+        evidence = self._evidence(reading, (previous, self.regime), closed[-1:], outage)
         self._settled = []
         self._evidence_before = evidence
         if is_new:
@@ -281,6 +282,7 @@ class MarketJudge:
             regime_changes=list(self._changes),
             liquidation_hours=closed,
             frames=self._due_frames(reading),
+            disputed_sides=sides,
             events=[
                 *self._events,
                 *self._switch_events(change),
@@ -324,7 +326,9 @@ class MarketJudge:
             Publication.of(self._feed(EXCHANGE_HEALTH), self.health),
         ]
         outage = self._outage_events(at)
-        return self.conclude_stop()._replace(publications=publications, events=outage)
+        return self.conclude_stop()._replace(
+            publications=publications, disputed_sides=self._disputed_sides(at), events=outage
+        )
 
     def conclude_stop(self) -> MarketConclusion:
         """Collect the liquidations since the last conclusion."""
@@ -409,6 +413,14 @@ class MarketJudge:
         if "liquidation-side" not in self.disputed:
             return totals
         return replace(totals, long_pct=None, by_contract=None)
+
+    def _disputed_sides(self, until: int) -> list[Span]:
+        """The time up to now in which the sides of liquidations are disputed, if they are."""
+        dispute = self.disputed.get("liquidation-side")
+        if dispute is None:
+            return []
+        self._trailing.disputed_sides.add(dispute.since, until)
+        return [(dispute.since, until)]
 
     def _fresh_share(self, contract: str, now: int) -> float | None:
         share = self._shares.get(contract)
@@ -498,7 +510,7 @@ class MarketJudge:
         self._published.clear()
 
     def _due_rows(self, reading: Perpetuals) -> list[ReadingRow]:
-        disputed = ",".join(sorted(self.disputed & READ))
+        disputed = ",".join(sorted(self.disputed.keys() & READ))
         minute = reading.as_of // MINUTE * MINUTE
         hour = reading.as_of // HOUR * HOUR
         due: list[ReadingRow] = []
@@ -516,7 +528,7 @@ class MarketJudge:
 
     def _due_frames(self, reading: Perpetuals) -> list[StoredFrame]:
         """Nothing later is compared with a reading that is disputed."""
-        if self._framed == reading.as_of // FRAME_STEP or self.disputed & READ:
+        if self._framed == reading.as_of // FRAME_STEP or self.disputed.keys() & READ:
             return []
         return [stored(frame_of(reading.as_of, reading.contracts))]
 
@@ -554,6 +566,7 @@ async def record_market(tx: Transaction, conclusions: Sequence[MarketConclusion]
         regime_changes=[row for each in conclusions for row in each.regime_changes],
         liquidation_hours=[row for each in conclusions for row in each.liquidation_hours],
         frames=[row for each in conclusions for row in each.frames],
+        disputed_sides=[row for each in conclusions for row in each.disputed_sides],
     )
     newest = {
         publication.feed: publication

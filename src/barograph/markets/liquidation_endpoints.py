@@ -43,7 +43,7 @@ from barograph.kit.wire import Schema, WireModel, operation, parameter
 from barograph.limits.listings import Listing, Listings, ListPart
 from barograph.markets.liquidation_files import (
     GRACE,
-    MEMBERS,
+    LISTED_MEMBERS,
     DailyFile,
     LiquidationRecord,
     all_files,
@@ -61,7 +61,7 @@ from barograph.markets.liquidation_store import (
 from barograph.markets.liquidations import Span, WatchedSpans
 from barograph.markets.reader import MarketReader
 from barograph.markets.series import recorded_contract
-from barograph.markets.store import LIQUIDATION_DAYS
+from barograph.markets.store import LIQUIDATION_DAYS, disputed_sides
 from barograph.markets.symbols import ContractIndex
 from barograph.markets.venues import BYBIT, VENUES, Completeness, liquidation_venue, source_of
 from barograph.settings import Settings
@@ -74,7 +74,7 @@ SIDES = ("long", "short")
 
 
 class WatchedSpan(WireModel):
-    """A span of time in which we missed no liquidation."""
+    """A span of time."""
 
     since: Annotated[str, Field(alias="from")]
     to: str
@@ -116,6 +116,9 @@ class LiquidationFile(WireModel):
     watched: Watched
     watched_pct: Annotated[
         float, Field(description="Share of the day that we covered, in percent.")
+    ]
+    disputed_sides: Annotated[
+        list[WatchedSpan], Field(description="The spans in which sides contradicted the price.")
     ]
 
 
@@ -161,7 +164,7 @@ class LiquidationReads(NamedTuple):
         return Listing(
             path=LIQUIDATIONS_PATH,
             name="liquidations",
-            members=MEMBERS,
+            members=LISTED_MEMBERS,
             given=stated(given, span),
             start=LiquidationRow(span.start),
             read=read,
@@ -189,7 +192,12 @@ class LiquidationReads(NamedTuple):
         end = end if following is None else following.at
         now = self.board.clock()
         watched = await watched_between(tx, venue, place.at, end, self._kept_from(now))
-        values = [as_values(venue, row) for row in rows[:limit]]
+        # Unlike what was watched, it includes the last row, which is at `end`.
+        disputed = WatchedSpans(await disputed_sides(tx, venue, place.at, end + 1))
+        values = [
+            (*as_values(venue, row), bool(disputed.within(row.at, row.at + 1)))
+            for row in rows[:limit]
+        ]
         # Up to here the record is complete: a reader who continues from it misses nothing.
         known = await known_liquidations(tx, venue, now)
         also = {**_completeness(venue), "watched": _spans(watched)}
@@ -197,8 +205,10 @@ class LiquidationReads(NamedTuple):
 
     async def manifest(self, venue: str) -> Document:
         """The list of all daily files of a venue."""
-        files = [self._described(venue, file) for file in await all_files(self.database, venue)]
-        head, encoded = self._head(self.board.clock(), venue), map(msgspec.json.encode, files)
+        now, files = self.board.clock(), await all_files(self.database, venue)
+        disputed = WatchedSpans(await disputed_sides(self.database, venue, 0, now))
+        described = (self._described(venue, file, disputed) for file in files)
+        head, encoded = self._head(now, venue), map(msgspec.json.encode, described)
         body = head.encode("files", list(encoded), None, _completeness(venue))
         return Document(body, cache_control=MANIFEST_CACHE, compress=True)
 
@@ -208,7 +218,7 @@ class LiquidationReads(NamedTuple):
     def _head(self, as_of: int, venue: str) -> ListHead:
         return ListHead(as_of, venue, source_of(venue, self.settings.exchange_source))
 
-    def _described(self, venue: str, file: DailyFile) -> dict[str, object]:
+    def _described(self, venue: str, file: DailyFile, disputed: WatchedSpans) -> dict[str, object]:
         start = day_start(file.day)
         return {
             "day": file.day,
@@ -216,6 +226,7 @@ class LiquidationReads(NamedTuple):
             **file._asdict(),
             "watched": _spans(file.watched),
             "watched_pct": WatchedSpans(file.watched).pct_within(start, start + DAY),
+            "disputed_sides": _spans(disputed.within(start, start + DAY)),
         }
 
     async def file(self, venue: str, day: str) -> DailyFile:
@@ -280,7 +291,7 @@ def liquidation_routes(answer: LiquidationReads, listings: Listings) -> ApiRoute
             "listLiquidations",
             LiquidationList,
             *_PARAMETERS,
-            responses={200: also_table(MEMBERS), 400: "Invalid parameter.", **_ERRORS},
+            responses={200: also_table(LISTED_MEMBERS), 400: "Invalid parameter.", **_ERRORS},
         ),
     )
     async def liquidations(request: Request) -> Response:

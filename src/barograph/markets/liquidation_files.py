@@ -65,8 +65,14 @@ class LiquidationRecord(WireModel):
     ]
     usd: Annotated[float, Field(description="Size times price in USD, rounded to cents.")]
 
+    disputed: Annotated[
+        bool, Field(description="Whether sides contradicted the price then: `side` may be wrong.")
+    ]
 
-MEMBERS = tuple(LiquidationRecord.model_fields)
+
+LISTED_MEMBERS = tuple(LiquidationRecord.model_fields)
+MEMBERS = LISTED_MEMBERS[:-1]
+"""The columns of a file, which never change."""
 
 
 class FileTooLarge(BarographError):
@@ -101,7 +107,7 @@ def day_start(day: str) -> int:
 
 
 def as_values(venue: str, row: LiquidationRow) -> tuple[str | float, ...]:
-    """The values of a `LiquidationRecord`."""
+    """The values of a row of a file."""
     at, contract, side, size, price = row
     usd = round(size * price * 100) / 100  # as in the sums of hours, so that they agree
     names = (symbol_from(venue, contract), contract, venue, side)

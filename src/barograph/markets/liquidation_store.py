@@ -20,7 +20,7 @@ from barograph.markets.samples import (
     column_starts,
     known_until,
 )
-from barograph.markets.store import recent_watched
+from barograph.markets.store import disputed_sides, recent_watched
 from barograph.markets.symbols import symbol_from
 
 LARGEST = 20
@@ -108,6 +108,7 @@ async def liquidation_day(tx: Transaction, venue: str, start: int) -> Liquidatio
         ),
         WatchedSpans(watched).pct_within(start, end),
         tuple((since, until) for (_, since), (until, _) in edges if since < until),
+        tuple(await disputed_sides(tx, venue, start, end)),
     )
 
 
@@ -171,7 +172,9 @@ async def liquidation_columns(
         at = hour // length * length
         counted = await _counted(tx, venue, known, hour)
         sums[at] = _Liquidated(*map(add, sums.get(at, _Liquidated(0.0, 0.0, 0)), counted))
-    return tuple(_column(at, sums.get(at), length, min_watched_pct, known.until) for at in starts)
+    disputed = WatchedSpans(await disputed_sides(tx, venue, starts[0], starts[-1] + length))
+    columns = (_column(at, sums.get(at), length, min_watched_pct, known.until) for at in starts)
+    return tuple(_marked(each, length, disputed) for each in columns)
 
 
 async def contract_liquidations(
@@ -188,14 +191,16 @@ async def contract_liquidations(
         watched = watch.time_within(at, min(at + length, until))
         counted = _Liquidated(sums.get((at, "long"), 0.0), sums.get((at, "short"), 0.0), watched)
         columns.append(_column(at, counted, length, 0.0, until))
-    return tuple(columns)
+    disputed = WatchedSpans(await disputed_sides(tx, venue, starts[0], end))
+    return tuple(_marked(each, length, disputed) for each in columns)
 
 
 async def liquidated_hour(tx: Transaction, venue: str, now: int) -> LiquidatedHour:
     """The hour up to the newest recorded minute, from single liquidations."""
     until, _, watch = await known_liquidations(tx, venue, now)
     sums = await sums_by_contract(tx, venue, until - HOUR, until)
-    return LiquidatedHour(until, watch.pct_within(until - HOUR, until), sums)
+    is_disputed = bool(await disputed_sides(tx, venue, until - HOUR, until))
+    return LiquidatedHour(until, watch.pct_within(until - HOUR, until), sums, is_disputed)
 
 
 async def watched_since(tx: Transaction, venue: str) -> int | None:
@@ -255,6 +260,11 @@ def _column(
     partial = watched_pct < min_watched_pct or passed < length
     longs, shorts = round(counted.long_usd, 2), round(counted.short_usd, 2)
     return LiquidationColumn(at, longs, shorts, watched_pct, partial)
+
+
+def _marked(column: LiquidationColumn, length: int, disputed: WatchedSpans) -> LiquidationColumn:
+    is_disputed = column.long_usd is not None and disputed.within(column.at, column.at + length)
+    return column._replace(is_disputed=bool(is_disputed))
 
 
 # `at >= $3` repeats what the comparison of rows says, in a form that both indexes serve.

@@ -88,6 +88,9 @@ class PerpetualEntry(WireModel):
         Field(description="Changes compare with our reading at this time, 24 h ± 5 min before."),
     ]
     liquidations24h: Liquidations24h
+    disputed: Annotated[
+        list[str], Field(description="Measures that contradict the other venues, such as `price`.")
+    ]
 
 
 class _Head(WireModel):
@@ -221,6 +224,7 @@ def _entry(view: MarketView, each: Perpetual) -> PerpetualEntry:
         openInterestCoinsChange24hPct=change.open_interest_coins_pct,
         changes_from=None if change.since is None else _text(change.since),
         liquidations24h=_liquidations(view, each.contract),
+        disputed=[*view.disputed],
     )
 
 
@@ -254,14 +258,15 @@ def _liquidations(view: MarketView, contract: str) -> Liquidations24h:
 
 
 def _row(entry: PerpetualEntry) -> str:
-    *values, liquidations = entry.__dict__.values()
+    *values, liquidations, disputed = entry.__dict__.values()
     _, *counted = liquidations.__dict__.values()
-    return ",".join(map(cell, [*values, *counted]))
+    return ",".join(map(cell, [*values, *counted, " ".join(disputed)]))
 
 
 COLUMNS = (
-    *list(PerpetualEntry.model_fields)[:-1],
+    *list(PerpetualEntry.model_fields)[:-2],
     *(f"liquidations24h_{name}" for name in list(Liquidations24h.model_fields)[1:]),
+    "disputed",
 )
 
 _text = lru_cache(maxsize=512)(iso_timestamp)

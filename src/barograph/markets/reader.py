@@ -92,6 +92,7 @@ class MarketReader:
             watched=totals if is_counted else None,
             regime=regime if is_judged else None,
             day_ago=_latest(board, DAY_AGO, venue),
+            disputed=[*(board.latest(DISPUTES) or Disputes(0)).of(perpetuals.venue)],
         )
 
     def reading(self, board: Board, venue: str | None = None) -> Perpetuals | None:

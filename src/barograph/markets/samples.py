@@ -86,6 +86,9 @@ class LiquidationColumn(NamedTuple):
     partial: bool
     """We watched too little, or the column's time is not over: there may be more."""
 
+    is_disputed: bool = False
+    """Whether the sides were disputed at any time of it. The total of both counts all the same."""
+
 
 class LiquidationSeries(NamedTuple):
     """Liquidations in columns of equal length, oldest first."""
@@ -109,6 +112,8 @@ class LiquidatedHour(NamedTuple):
     watched_pct: float
     by_contract: Mapping[str, tuple[float, float]]
     """Longs and shorts in USD, by the contract's full name."""
+
+    is_disputed: bool = False
 
 
 class LiquidatedCoin(NamedTuple):
@@ -146,6 +151,9 @@ class LiquidationDay(NamedTuple):
     watched_pct: float
     gaps: tuple[tuple[int, int], ...]
     """The spans in which we may have missed some."""
+
+    disputed: tuple[tuple[int, int], ...] = ()
+    """The spans in which the sides were disputed."""
 
 
 class LiquidationDays(NamedTuple):

@@ -19,7 +19,7 @@ from barograph.markets.evidence import (
 )
 from barograph.markets.failover import VENUE_IN_USE
 from barograph.markets.frames import NEAR, StoredFrame
-from barograph.markets.liquidations import LiquidationHour, Span
+from barograph.markets.liquidations import LiquidationHour, Span, WatchedSpans
 from barograph.markets.records import (
     ContractName,
     Liquidation,
@@ -106,11 +106,12 @@ async def record_rows(
     regime_changes: Sequence[RegimeChange] = (),
     liquidation_hours: Sequence[LiquidationHour] = (),
     frames: Sequence[StoredFrame] = (),
+    disputed_sides: Sequence[Span] = (),
     origin: Origin = "measured",
 ) -> None:
     """Store market data. Known rows stay as they are, with two exceptions.
 
-    A longer watched span replaces a shorter, and a measured reading replaces a back-filled one. A
+    A longer span replaces a shorter, and a measured reading replaces a back-filled one. A
     span is known by its start, a reading by its contract and its minute or hour.
     """
     for sql, rows in (
@@ -122,6 +123,7 @@ async def record_rows(
     ):
         await tx.execute_many(sql, [(venue, origin, *row) for row in rows])
     await tx.execute_many(_FRAME, [(venue, *frame) for frame in frames])
+    await tx.execute_many(_DISPUTED_SIDES, [(venue, *span) for span in disputed_sides])
 
 
 async def mark_disputed(tx: Transaction, dispute: Dispute) -> None:
@@ -153,6 +155,8 @@ async def recent_record(
             trailing.add_hour(base, hour)
     for summed in await _RECENT_LIQUIDATION_HOURS.fetch(tx, venue, since, until):
         trailing.add_liquidation_hour(summed)
+    for span in await disputed_sides(tx, venue, since, until):
+        trailing.disputed_sides.add(*span)
     return trailing
 
 
@@ -164,6 +168,12 @@ async def recent_liquidations(tx: Transaction, venue: str, now: int) -> list[Liq
 async def recent_watched(tx: Transaction, venue: str, now: int) -> list[Span]:
     """The spans that reach into the last 24 hours."""
     return [(start, end) for start, end in await tx.fetch(_RECENT_SPANS, venue, now - DAY)]
+
+
+async def disputed_sides(queryable: Queryable, venue: str, start: int, end: int) -> list[Span]:
+    """The parts of a span in which the sides of liquidations were disputed, merged."""
+    rows = await queryable.fetch(_DISPUTED_BETWEEN, venue, end, start)
+    return WatchedSpans((first, last) for first, last in rows).within(start, end)
 
 
 async def frames_between(tx: Transaction, venue: str, start: int, end: int) -> list[StoredFrame]:
@@ -310,6 +320,14 @@ INSERT INTO watched_spans (venue, origin, start_at, end_at) VALUES ($1, $2, $3, 
 ON CONFLICT (venue, start_at) DO UPDATE
 SET end_at = CASE WHEN excluded.end_at > watched_spans.end_at
              THEN excluded.end_at ELSE watched_spans.end_at END
+"""
+_DISPUTED_SIDES = """
+INSERT INTO disputed_sides (venue, start_at, end_at) VALUES ($1, $2, $3)
+ON CONFLICT (venue, start_at) DO UPDATE
+SET end_at = excluded.end_at WHERE excluded.end_at > disputed_sides.end_at
+"""
+_DISPUTED_BETWEEN = """
+SELECT start_at, end_at FROM disputed_sides WHERE venue = $1 AND start_at < $2 AND end_at > $3
 """
 _REGIME_CHANGE = """
 INSERT INTO regime_changes (venue, origin, at, label, funding_8h_pct)

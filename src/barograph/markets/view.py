@@ -57,6 +57,9 @@ class MarketView(NamedTuple):
     day_ago: Frame | None = None
     """What 24-hour changes compare with."""
 
+    disputed: Sequence[str] = ()
+    """The measures of the venue that contradict the other venues."""
+
     @property
     def lacks_liquidations(self) -> bool:
         """Whether there is no total of liquidations at this venue, which is no failure."""

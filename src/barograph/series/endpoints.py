@@ -56,7 +56,8 @@ _VALUE = (
 )
 _DISPUTED = (
     "Readings: true if the value contradicts the other venues. Signals, stances, briefs, "
-    "percentiles and totals leave it out."
+    "percentiles and totals leave it out. Liquidations: true if the sides may be wrong; the value "
+    "is their sum and not disputed."
 )
 
 

@@ -46,7 +46,7 @@ MARKET_SERIES: Mapping[str, MeasureRules] = {
     "settled-funding": MeasureRules(
         "% per interval", 30, ("venue", "symbol", *_EVERY), ("interval_hours", "rate_8h")
     ),
-    "liquidations": MeasureRules("USD", 7, _GRID, ("long_usd", "short_usd")),
+    "liquidations": MeasureRules("USD", 7, _GRID, ("long_usd", "short_usd", "disputed")),
     "regime": MeasureRules("label", 90, ("venue", *_EVERY), ("funding_8h_pct",)),
     "signals": MeasureRules("label", 90, ("venue", "key", *_EVERY), ("text",)),
 }

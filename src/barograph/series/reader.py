@@ -136,9 +136,10 @@ async def _liquidations(
 def _liquidation_row(column: LiquidationColumn) -> SeriesRow:
     at = iso_timestamp(column.at)
     if column.long_usd is None or column.short_usd is None:
-        return (at, None, None, 0.0, None, None)
+        return (at, None, None, 0.0, None, None, False)
     total, watched = round(column.long_usd + column.short_usd, 2), _share(column.watched_pct)
-    return (at, total, "measured", watched, column.long_usd, column.short_usd)
+    sides = (column.long_usd, column.short_usd, column.is_disputed)
+    return (at, total, "measured", watched, *sides)
 
 
 async def _settlements(tx: Transaction, query: SeriesQuery, contract: str, now: int) -> SeriesPage:

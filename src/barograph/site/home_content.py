@@ -101,6 +101,8 @@ def hour_movers(view: MarketView, hour: LiquidatedHour | None) -> MoverList:
         sums[name] = before[0] + longs, before[1] + shorts
     largest = nlargest(SHOWN, sums.items(), key=lambda each: sum(each[1]))
     movers = [_liquidated(view, name, *sides) for name, sides in largest]
+    if hour.is_disputed:
+        movers = [mover._replace(rest="sides disputed") for mover in movers]
     return MoverList(_HOUR, movers, "Nothing was liquidated.", note)
 
 

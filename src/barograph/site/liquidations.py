@@ -71,6 +71,10 @@ class DayFacts(NamedTuple):
         total = self.total
         if total.total_usd <= 0:
             return f"We saw no liquidation at {self.venue.title} {when}."
+        if self.day.disputed:
+            times = ", ".join(_gap_text(*span) for span in self.day.disputed)
+            total_usd = f"{usd(total.total_usd)} was liquidated at {self.venue.title} {when}."
+            return f"{total_usd} Its sides contradict the price and may be wrong: {times}."
         return (
             f"Longs were {100 * total.long_usd / total.total_usd:.1f} % of the value liquidated at "
             f"{self.venue.title} {when}: {usd(total.long_usd)} of {usd(total.total_usd)}."

@@ -24,7 +24,7 @@ from barograph.markets.samples import (
 )
 from barograph.markets.venues import VENUES, PriceKind
 from barograph.site.charts.axes import REGIME_OF, ChartEvent, Timeline, timeline
-from barograph.site.charts.columns import column_chart
+from barograph.site.charts.columns import column_chart, sums_text
 from barograph.site.charts.lines import drawn, every, line_chart
 from barograph.site.charts.small import REGIME_BANDS
 from barograph.site.charts.svg import NOTHING
@@ -58,6 +58,9 @@ _LIQUIDATED = (
     "Hatched: less than {:g} % covered, or still in progress."
 )
 _SINCE = "We have tracked liquidations since {}. The exchange publishes no history of liquidations."
+_DISPUTED_SIDES = (
+    " Disputed: the sides of {} of {} bars contradict the price, so these bars show only the total."
+)
 _SHOWN: Mapping[Measure, Callable[[float], str]] = {
     "price": price,
     "funding": rate,
@@ -300,16 +303,20 @@ def liquidations_chart(
         image="" if time.moment is not None else f"{CHART_FOLDER}{LIQUIDATIONS}.svg?days={days}",
         page=f"{HOME_PATH}?days={days}#{LIQUIDATIONS}",
         days=days,
-        origin=since,
+        origin=f"{since}{_side_note(series)}".strip(),
         events=time.events,
     )
 
 
+def _side_note(series: LiquidationSeries) -> str:
+    """How many columns have disputed sides; empty if none has."""
+    count = sum(column.is_disputed for column in series.columns)
+    return _DISPUTED_SIDES.format(count, len(series.columns)) if count else ""
+
+
 def _recorded(series: LiquidationSeries) -> str:
     """The sums of what was recorded, which is less than all if the coverage has gaps."""
-    longs = [column.long_usd for column in series.columns if column.long_usd is not None]
-    shorts = [column.short_usd for column in series.columns if column.short_usd is not None]
-    if not longs:
+    known = [column for column in series.columns if column.long_usd is not None]
+    if not known:
         return NOTHING.capitalize()
-    sums = f"longs {usd(sum(longs))}, shorts {usd(sum(shorts))}"
-    return f"Recorded {sums} to {date_and_time(series.as_of)}"
+    return f"Recorded {sums_text(known)} to {date_and_time(series.as_of)}"

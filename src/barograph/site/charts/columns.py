@@ -42,6 +42,7 @@ def column_chart(
 ) -> Markup:
     """Draw liquidations; intervals with too little coverage or in progress are hatched.
 
+    A column whose sides are disputed has one colour for both.
     Without a time axis it goes from the start of the first column to the end of the last.
     """
     columns = [_drawable(column) for column in series.columns]
@@ -57,16 +58,21 @@ def column_chart(
     frame = Frame(prefix, name, description, SIZE, pointed)
     hatched = f' fill="url(#{name_of(prefix)}-h)"'
 
-    def drawn(ends: Ends, share: float = COLUMN_SHARE) -> str:
-        return "".join(_blocks(axes, columns, series.interval, ends, share))
+    sided = [column for column in columns if not column.is_disputed]
+
+    def drawn(
+        ends: Ends, share: float = COLUMN_SHARE, shown: Sequence[LiquidationColumn] = columns
+    ) -> str:
+        return "".join(_blocks(axes, shown, series.interval, ends, share))
 
     return drawing(
         frame,
         _hatching(prefix),
         path("gap", drawn(lambda each: (0.0, scale.high) if each.long_usd is None else NONE, 1.0)),
         draw_axes(axes, UNIT),
-        path("long", drawn(lambda each: (0.0, each.long_usd or 0.0))),
-        path("short", drawn(lambda each: (each.long_usd or 0.0, _total(each)))),
+        path("long", drawn(lambda each: (0.0, each.long_usd or 0.0), shown=sided)),
+        path("short", drawn(lambda each: (each.long_usd or 0.0, _total(each)), shown=sided)),
+        path("disputed", drawn(lambda each: (0.0, _total(each)) if each.is_disputed else NONE)),
         path("partial", drawn(lambda each: (0.0, _total(each)) if each.partial else NONE), hatched),
         _legend(PLOT),
         draw_events(time, PLOT, axes.x),
@@ -87,17 +93,23 @@ def _total(column: LiquidationColumn) -> float:
 
 def _described(series: LiquidationSeries, columns: Sequence[LiquidationColumn]) -> str:
     watched = [column for column in columns if column.long_usd is not None]
-    longs = sum(column.long_usd or 0.0 for column in watched)
-    shorts = sum(column.short_usd or 0.0 for column in watched)
     highest = max(watched, key=_total)
     end = columns[-1].at + series.interval
     return (
         f"From {date_and_time(columns[0].at)} to {date_and_time(end)}, one column every "
-        f"{every(series.interval)}, longs below shorts. Total: longs {usd(longs)}, shorts "
-        f"{usd(shorts)}. Highest column: {usd(_total(highest))} from {date_and_time(highest.at)}. "
+        f"{every(series.interval)}, longs below shorts. Total: {sums_text(watched)}. "
+        f"Highest column: {usd(_total(highest))} from {date_and_time(highest.at)}. "
         f"Last column: {usd(_total(watched[-1]))} from {date_and_time(watched[-1].at)}. "
         f"{_coverage(series, columns)}"
     )
+
+
+def sums_text(columns: Sequence[LiquidationColumn]) -> str:
+    """The sums of both sides, or of both together if some columns don't tell the sides."""
+    longs, total = sum(each.long_usd or 0.0 for each in columns), sum(map(_total, columns))
+    if disputed := sum(each.is_disputed for each in columns):
+        return f"{usd(total)}, sides disputed in {disputed} of {len(columns)} columns"
+    return f"longs {usd(longs)}, shorts {usd(sum(each.short_usd or 0.0 for each in columns))}"
 
 
 def _coverage(series: LiquidationSeries, columns: Sequence[LiquidationColumn]) -> str:
