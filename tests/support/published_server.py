@@ -53,7 +53,9 @@ async def publish(settings: Settings) -> None:
     await upgrade(database, packaged_migrations(), system_clock)
     lease = collector_lease(database, system_clock)
     await lease.acquire()
-    await write_conclusions(database, lease, [judge.conclude(reading(now))])
+    # Also the full hour, which is what an hourly series has.
+    readings = [judge.conclude(reading(at)) for at in (now // HOUR * HOUR, now)]
+    await write_conclusions(database, lease, readings)
     await lease.release()
     await database.write(lambda tx: _keep_brief(tx, now))
     await database.close()
