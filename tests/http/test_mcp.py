@@ -46,6 +46,7 @@ BYTES_A_TOKEN = 3.85
 """Of this list in o200k_base; other vocabularies need fewer tokens."""
 
 HOUR_AGO, NOW = iso_timestamp(START - HOUR), iso_timestamp(START)
+FULL_HOUR = START // HOUR * HOUR
 EVENTS = [
     NewEvent("feed.down", START - 2 * DAY, "0", {"venue": "bybit", "feed": "market"}),
     NewEvent("feed.down", START, "1", {"venue": "bybit", "feed": "market"}),
@@ -60,6 +61,8 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     with fresh_service(tmp_path_factory.mktemp("market")) as service:
         service.keep_briefs(*(_brief(number) for number in range(20)))
         asyncio.run(service.database.write(lambda tx: append_events(tx, EVENTS)))
+        for at in (FULL_HOUR, START):
+            service.publish(reading(at))
         service.refresh()
         yield service
 
@@ -262,7 +265,7 @@ def test_a_list_is_read_as_from_its_endpoint(
 @pytest.mark.parametrize("measure", ["funding", "regime"])
 def test_a_series_continues_where_it_ended(caller: Peer, measure: str) -> None:
     service = caller.service
-    for at in range(START + HOUR, START + 4 * HOUR, HOUR):
+    for at in range(FULL_HOUR + HOUR, FULL_HOUR + 5 * HOUR, HOUR):
         service.clock.now = at
         service.publish(reading(at))
         rows = [RegimeChange(at, "neutral", 0.0)]
