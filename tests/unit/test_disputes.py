@@ -118,15 +118,25 @@ def test_disputed_sides_name_the_other_venues_only_if_these_contradict(
     assert {each.why for each in found} == {why + same * has_others}
 
 
-def test_a_dispute_of_funding_ends_with_its_error_also_after_settlements() -> None:
-    market, tracker = Market(5_000), DisputeTracker()
-    for _ in range(WARM_UP):
-        compared(tracker, market.minute())
-    two_hours = [market.minute() for _ in range(121)]
-    for minute in distorted(CASES["funding x100"], HYPERLIQUID, two_hours):
-        disputes = compared(tracker, minute)
-    assert [each.venue for each in disputes] == [HYPERLIQUID]
-    assert [bool(compared(tracker, market.minute())) for _ in range(7)] == [True] * 5 + [False] * 2
+@pytest.mark.parametrize(
+    ("seed", "name", "venue"),
+    [
+        (5_000, "funding x100", HYPERLIQUID),
+        (3_002, "funding of ETH alone x100", HYPERLIQUID),
+        (3_001, "price +3 %", BINANCE),
+    ],
+)
+def test_a_dispute_lasts_as_long_as_its_error_and_is_the_only_one(
+    seed: int, name: str, venue: str
+) -> None:
+    market, tracker = Market(seed), DisputeTracker()
+    warm_up = [compared(tracker, market.minute()) for _ in range(WARM_UP)]
+    seen = [market.minute() for _ in range(121)]
+    wrong = [compared(tracker, minute) for minute in distorted(CASES[name], venue, seen)]
+    found = {(each.venue, each.measure) for disputes in wrong[1:] for each in disputes}
+    assert found == {(venue, CASES[name].measure)}
+    assert [len(each) for each in (*warm_up, *wrong)] == [0] * (WARM_UP + 1) + [1] * 119
+    assert [len(compared(tracker, market.minute())) for _ in range(7)] == [1] * 5 + [0] * 2
 
 
 def test_values_that_stopped_changing_are_wrong_since_their_last_change(

@@ -148,12 +148,14 @@ class _Check(NamedTuple):
         ]
         return median(moves) if moves else None
 
-    def moved_alone(self, venues: Iterable[str], now: ByVenue, then: ByVenue, least: float) -> bool:
-        """Whether the first venue moved, and much further than the others."""
+    def moved_alone(
+        self, venues: Iterable[str], now: ByVenue, then: ByVenue, least: float, times: float = MOVED
+    ) -> bool:
+        """Whether the first venue moved, and so many times as far as the others."""
         moves = (self.move(now[name], then[name]) if name in then else None for name in venues)
         first = next(moves)
         own = 0.0 if first is None else abs(first)
-        return own > least and all(each is not None and own > MOVED * abs(each) for each in moves)
+        return own > least and all(each is not None and own > times * abs(each) for each in moves)
 
     def has_changed(self, now: Values, then: Values) -> bool | None:
         """Whether values changed; None if too few were read again to tell."""
@@ -302,7 +304,9 @@ class DisputeTracker:
             findings |= self._find_frozen(check, values, now)
             for venue, why in self._check(check, values):
                 findings[venue, check.measure] = findings.get((venue, check.measure)) or why
-        for venue, why in self._sides.see(readings, liquidations, (since, now)):
+        # A wrong price would contradict right sides.
+        fair = {name: readings[name] for name in values if (name, "price") not in self._suspicions}
+        for venue, why in self._sides.see(fair, liquidations, (since, now)):
             findings[venue, "liquidation-side"] = why
         self._judge(findings, since, now)
         self._seen.append(values)
@@ -438,14 +442,21 @@ class DisputeTracker:
         """Compare rates with those of the last comparison, or of the last before a suspicion.
 
         A venue must have jumped both without what changed at settlements and with it. Otherwise the
-        part of an error that a settlement hides would keep its dispute for ever.
+        part of an error that a settlement hides would keep its dispute for ever. A suspicion ends
+        if the others moved as far, or when the venue jumps back: meanwhile rates drift apart.
         """
-        suspicion = self._suspicions.get((venue, check.measure))
-        before = self._seen[-1] if suspicion is None else suspicion.before
+        suspicion, venues = self._suspicions.get((venue, check.measure)), (venue, *others)
+        last, least = self._seen[-1], self._stress * check.floor
+        before, times = (last, MOVED) if suspicion is None else (suspicion.before, 1)
         if not others or venue not in before:
             return None
+        if suspicion is not None and check.moved_alone(venues, values, last, least):
+            now, then = (check.move(each[venue], before[venue]) for each in (values, last))
+            if now is not None and then is not None and abs(now) < abs(then):
+                self._suspicions[venue, check.measure] = suspicion._replace(before=values)
+                return ""
         for each in (check, check._replace(name="rate")):
-            if not each.moved_alone((venue, *others), values, before, self._stress * check.floor):
+            if not each.moved_alone(venues, values, before, least, times):
                 return ""
         return f"the {check.subject} jumped within a minute, but not at {_titles(others)}"
 
