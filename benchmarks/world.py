@@ -33,7 +33,7 @@ _CANDLES = "2018, 2019, 2021: hourly BTC/USDT of Binance by CryptoDataDownload, 
 _BITMEX = "BitMEX Research, The Anchor and the Ceiling, Q3 2025"
 _COINGLASS = "CoinGlass, annual report 2025, all venues"
 PUBLISHED = {
-    "daily volatility": "4.0 % (2015 to 2019; Sebastião and Godinho, Financial Innovation 2021)",
+    "daily volatility, %": "4.0 % (2015 to 2019; Sebastião and Godinho, Financial Innovation 2021)",
     "excess kurtosis of hourly returns": f"11 to 26 ({_CANDLES})",
     "excess kurtosis of daily returns": "4.8 (2015 to 2019; Sebastião and Godinho 2021)",
     "autocorrelation of absolute returns, 1 h": f"0.20 to 0.31 ({_CANDLES})",
@@ -41,21 +41,22 @@ PUBLISHED = {
     "autocorrelation of squared returns, 1 h": "0.10 to 0.23 (the same prices)",
     "  24 h, squared": "0.06 to 0.12 (the same prices)",
     "autocorrelation of returns, 1 h": "-0.06 to 0.00 (the same prices)",
-    "settled at exactly 0.01 % per 8 h": f"78 % ({_BITMEX})",
-    "settled below zero": f"at most 8 % ({_BITMEX}, BTC and ETH, three venues)",
-    "mean per year": "about 11 % (E. Falkenstein, Falkenblog, May 2024)",
-    "correlation with the return of the day before": "positive (Schmeling, Schrimpf and Todorov, "
-    f"Crypto carry, BIS 2023: trend-chasing); {NONE}",
-    "changes of sign per month": NONE,
-    "per day: median, share of open interest": NONE,
-    "largest day / mean day": f"about 42 in a year ({_COINGLASS}: $19B, $0.4B to $0.5B)",
-    "99th percentile / median": NONE,
-    "longs, days on which BTC fell 3 % or more": f"85 to 90 % on 2025-10-10 ({_COINGLASS})",
-    "longs, days on which BTC rose 3 % or more": NONE,
-    "days without any": NONE,
+    "settled funding at exactly 0.01 % per 8 h, %": f"78 % ({_BITMEX})",
+    "settled funding below zero, %": f"at most 8 % ({_BITMEX}, BTC and ETH, three venues)",
+    "settled funding, mean per year, %": "about 11 % (E. Falkenstein, Falkenblog, May 2024)",
+    "settled funding, correlation with last day's return": "positive (Schmeling, Schrimpf and "
+    f"Todorov, Crypto carry, BIS 2023: trend-chasing); {NONE}",
+    "settled funding, changes of sign per month": NONE,
+    "liquidations, median day, % of open interest": NONE,
+    "liquidations, largest day / mean day": f"about 42 in a year ({_COINGLASS}: $19B, $0.4B to "
+    "$0.5B)",
+    "liquidations, 99th percentile / median day": NONE,
+    "liquidations, % longs when BTC fell 3 % or more": f"85 to 90 % on 2025-10-10 ({_COINGLASS})",
+    "liquidations, % longs when BTC rose 3 % or more": NONE,
+    "liquidations, days without any": NONE,
     "listings per month": "Bybit over 150 tokens in 2024 up to autumn, spot or perpetual "
     "(Animoca Digital Research 2024)",
-    "10-year yield, volatility per day": "6 bp (H. Bassman on the MOVE index, October 2024)",
+    "10-year yield, volatility per day, bp": "6 bp (H. Bassman on the MOVE index, October 2024)",
 }
 
 
@@ -99,7 +100,7 @@ def _hourly_prices(world: World, days: int) -> list[float]:
 def _add_returns(samples: _Samples, prices: Sequence[float]) -> None:
     hourly, daily = _changes(prices), _changes(prices[::24])
     absolute, squared = [abs(move) for move in hourly], [move * move for move in hourly]
-    samples.add("daily volatility", PERCENT * pstdev(daily))
+    samples.add("daily volatility, %", PERCENT * pstdev(daily))
     samples.add("excess kurtosis of hourly returns", _excess_kurtosis(hourly))
     samples.add("excess kurtosis of daily returns", _excess_kurtosis(daily))
     samples.add("autocorrelation of absolute returns, 1 h", _autocorrelation(absolute, 1))
@@ -117,11 +118,15 @@ def _add_funding(samples: _Samples, world: World, prices: Sequence[float], days:
     day_before = [prices[hour] - prices[hour - 24] for hour in hours]
     flips = sum(before * after < 0 for before, after in pairwise(rates))
     pinned = sum(rate == INTEREST_8H for rate in rates) / len(rates)
-    samples.add("settled at exactly 0.01 % per 8 h", PERCENT * pinned)
-    samples.add("settled below zero", PERCENT * sum(rate < 0 for rate in rates) / len(rates))
-    samples.add("mean per year", PERCENT * YEARLY * fmean(rates))
-    samples.add("correlation with the return of the day before", correlation(rates, day_before))
-    samples.add("changes of sign per month", flips / days * 30)
+    samples.add("settled funding at exactly 0.01 % per 8 h, %", PERCENT * pinned)
+    samples.add(
+        "settled funding below zero, %", PERCENT * sum(rate < 0 for rate in rates) / len(rates)
+    )
+    samples.add("settled funding, mean per year, %", PERCENT * YEARLY * fmean(rates))
+    samples.add(
+        "settled funding, correlation with last day's return", correlation(rates, day_before)
+    )
+    samples.add("settled funding, changes of sign per month", flips / days * 30)
 
 
 def _add_liquidations(samples: _Samples, world: World, prices: Sequence[float], days: int) -> None:
@@ -132,22 +137,26 @@ def _add_liquidations(samples: _Samples, world: World, prices: Sequence[float], 
         totals.append(sum(usd for usd, _ in worth))
         long_totals.append(sum(usd for usd, side in worth if side == LONG))
     open_interest = sum(each.open_interest_usd for each in world.perpetuals)
-    samples.add("per day: median, share of open interest", PERCENT * median(totals) / open_interest)
-    samples.add("largest day / mean day", max(totals) / fmean(totals))
-    samples.add("99th percentile / median", quantiles(totals, n=100)[98] / median(totals))
+    samples.add(
+        "liquidations, median day, % of open interest", PERCENT * median(totals) / open_interest
+    )
+    samples.add("liquidations, largest day / mean day", max(totals) / fmean(totals))
+    samples.add(
+        "liquidations, 99th percentile / median day", quantiles(totals, n=100)[98] / median(totals)
+    )
     moves = _changes(prices[::24])
     for name, sign in (("fell", 1), ("rose", -1)):
         chosen = [day for day, move in enumerate(moves) if sign * move <= LARGE_FALL]
         if chosen:
             share = sum(long_totals[day] for day in chosen) / sum(totals[day] for day in chosen)
-            samples.add(f"longs, days on which BTC {name} 3 % or more", PERCENT * share)
-    samples.add("days without any", sum(total == 0 for total in totals))
+            samples.add(f"liquidations, % longs when BTC {name} 3 % or more", PERCENT * share)
+    samples.add("liquidations, days without any", sum(total == 0 for total in totals))
 
 
 def _add_yields(samples: _Samples, world: World) -> None:
     curves = MacroWorld(world).curves(EPOCH + 60 * DAY)
     changes = _changes([curve.yields[TEN_YEARS] for curve in curves])
-    samples.add("10-year yield, volatility per day", PERCENT * pstdev(changes))
+    samples.add("10-year yield, volatility per day, bp", PERCENT * pstdev(changes))
 
 
 def _changes(values: Sequence[float]) -> list[float]:
