@@ -729,16 +729,19 @@ class Checker:
         )
 
     def _rates_text(self, at: int) -> str:
-        yields = sorted(self._exchanges.yields("10 Yr", at).items())
+        yields = dict(sorted(self._exchanges.yields("10 Yr", at).items()))
         bills = self._exchanges.yields("3 Mo", at)
-        day, newest = yields[-1]
-        change = 100 * (newest - yields[-21][1])
-        moves = [abs(after[1] - before[1]) for before, after in pairwise(yields[-61:])]
-        usual = 100 * sum(moves) / len(moves) * math.sqrt(math.pi / 2 * 20)
-        slope = 100 * (newest - bills[day])
+        slopes = [each - bills[day] for day, each in yields.items()]
+        parts = []
+        for values in ([*yields.values()], slopes):
+            change = 100 * (values[-1] - values[-21])
+            moves = [abs(after - before) for before, after in pairwise(values[-61:])]
+            usual = 100 * sum(moves) / len(moves) * math.sqrt(math.pi / 2 * 20)
+            parts.append((f"{change:+.0f} bp in 20 days", f"{abs(change) / usual:.2f} times"))
+        (change10y, moves10y), (change_slope, moves_slope) = parts
         return (
-            f"10y {newest:.2f} %, {change:+.0f} bp in 20 days ({abs(change) / usual:.2f} times "
-            f"the usual move); slope {slope:+.0f} bp; as of {day}"
+            f"10y {[*yields.values()][-1]:.2f} %, {change10y} ({moves10y} the usual move); slope "
+            f"{100 * slopes[-1]:+.0f} bp, {change_slope} ({moves_slope}); as of {[*yields][-1]}"
         )
 
     def _daily(self) -> None:

@@ -179,8 +179,8 @@ TEXTS: Mapping[str, str] = {
     "getRegimeBadge": "The market regime. The label from BTC funding; `unavailable` without fresh "
     "data.",
     "getRegimeGauge": "The regime gauge, as an SVG image. BTC funding on the regime's bands.",
-    "getFundingBadge": "Funding of one perpetual. The funding rate and its interval; `unknown` "
-    "for an unknown symbol, `unavailable` without fresh data.",
+    "getFundingBadge": "Funding of one perpetual. The funding rate per 8 hours; `unknown` for an "
+    "unknown symbol, `unavailable` without fresh data.",
     "getSignalBadge": "One public signal. The label of the signal.",
     "getAccuracyBadge": "Accuracy of one kind of stance. `not published`, too few cases or "
     "episodes, `could not tell`, or the finding. Not evidence of live-capital results.",

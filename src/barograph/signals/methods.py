@@ -307,10 +307,11 @@ def us_rates(evidence: MacroEvidence) -> SignalResult:
     now = yield_curve(evidence)
     if now is None:
         return NOT_KNOWN
-    change, slope = 100 * now.us10y_change.points, 100 * now.slope
+    change, slope_change = now.us10y_change, now.slope_change
     value = (
-        f"10y {now.us10y:.2f} %, {change:+.0f} bp in 20 days ({abs(now.us10y_change.moves):.2f} "
-        f"times the usual move); slope {slope:+.0f} bp; as of {now.day}"
+        f"10y {now.us10y:.2f} %, {100 * change.points:+.0f} bp in 20 days ({abs(change.moves):.2f} "
+        f"times the usual move); slope {100 * now.slope:+.0f} bp, {100 * slope_change.points:+.0f} "
+        f"bp in 20 days ({abs(slope_change.moves):.2f} times); as of {now.day}"
     )
     return SignalResult(now.move, value)
 
