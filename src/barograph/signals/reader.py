@@ -9,7 +9,7 @@ from barograph.markets.venues import source_of
 from barograph.markets.view import PERPETUALS, is_fresh
 from barograph.settings import Settings
 from barograph.signals.documents import signals_document, unknown_signals
-from barograph.signals.methods import BY_KEY, DAILY, METHODS
+from barograph.signals.methods import BY_KEY, DAILY
 from barograph.signals.records import SIGNALS, Signal, Signals
 
 NEVER = 0
