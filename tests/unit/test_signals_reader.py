@@ -22,13 +22,8 @@ from support.clock import START, HandClock
 from support.databases import upgraded_database
 from support.markets import SOURCE, reading
 
-SETTINGS = Settings.model_validate(
-    {
-        "base_url": "https://barograph.example",
-        "exchange_source": SOURCE,
-        "venues": "bybit,hyperliquid,binance",
-    }
-)
+VENUES = ("bybit", "hyperliquid", "binance")
+SETTINGS = Settings.model_validate({"exchange_source": SOURCE, "venues": ",".join(VENUES)})
 BOUND = MAX_AGE
 MARKET_BOUND = int(SETTINGS.feed_max_age_seconds * SECOND)
 KEYS = [each.key for each in METHODS]
@@ -181,14 +176,11 @@ def test_fresh_signals_are_known_until_the_first_limit(shown: Shown) -> None:
 
 
 def test_signals_name_the_venue_in_use_and_those_that_are_compared(shown: Shown) -> None:
-    in_use, other = (source_of(venue, SOURCE) for venue in ("hyperliquid", "binance"))
+    _, in_use, other = (source_of(venue, SOURCE) for venue in VENUES)
     shown.judges(replace(judged(), source=f"{in_use}; {other}; figures"))
     shown.reads_market(START, in_use)
-    assert shown.sources() == {
-        **dict.fromkeys(MARKET_KEYS, in_use),
-        **dict.fromkeys(MACRO_KEYS, FIGURES),
-        "cross-venue-funding": f"{in_use}; {other}",
-    }
+    market, macro = dict.fromkeys(MARKET_KEYS, in_use), dict.fromkeys(MACRO_KEYS, FIGURES)
+    assert shown.sources() == market | macro | {"cross-venue-funding": f"{in_use}; {other}"}
 
 
 def test_each_signal_that_is_fresh_has_its_own_end(shown: Shown) -> None:
