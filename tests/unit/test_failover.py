@@ -16,7 +16,7 @@ from barograph.errors import (
     Unreachable,
     UpstreamError,
 )
-from barograph.kit.timestamps import MINUTE, SECOND
+from barograph.kit.timestamps import DAY, MINUTE, SECOND
 from barograph.markets.disputes import Dispute, Disputes, DisputeTracker
 from barograph.markets.failover import HEALTHY, Failover, Switch, VenueInUse
 from barograph.markets.records import LongAccounts, Perpetuals
@@ -412,8 +412,10 @@ def test_disputed_sides_mark_no_reading_but_the_time_of_the_dispute(
     failed = judge.conclude_failure(BYBIT, Forbidden("no"), START + 2 * POLL)
     assert failed.market.disputed_sides == [(START, START + 2 * POLL)]
     monkeypatch.setattr(DisputeTracker, "compare", lambda *_: Disputes(START + 3 * POLL))
-    over = judge.conclude(many(START + 3 * POLL, BYBIT), START + 3 * POLL).market
-    assert (over.disputed_sides, over.evidence is not None) == ([], True)
+    for later in (START + 3 * POLL, START + 2 * DAY):
+        over = judge.conclude(many(later, BYBIT), later)
+        is_known = published(over, LIQUIDATIONS).by_contract is not None
+        assert (over.market.disputed_sides, is_known) == ([], later == START + 2 * DAY)
 
 
 def test_sides_of_liquidations_that_are_disputed_are_unknown_also_while_a_venue_fails(
