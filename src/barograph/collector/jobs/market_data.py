@@ -165,7 +165,7 @@ def _health_after(
 
 
 class SettlementJob(Job):
-    """Reads a venue's reports of settled funding: of every contract that settled since the last.
+    """Reads a venue's reports of settled funding, for every contract that settled since its last.
 
     BTC, ETH and SOL come first, and their last 30 days are read again every few minutes, because
     stances are built on them and an exchange may revise a rate. Of the others, the last day before
@@ -214,7 +214,7 @@ class SettlementJob(Job):
                 await self._publish({each.contract for each in contracts}, lease)
 
     async def _read(self, perpetual: Perpetual, lease: Lease) -> bool:
-        """Read the reports of one contract if they are due; return whether that did not fail."""
+        """Read the reports of one contract if they are due; return False if that failed."""
         now, contract, is_major = self._clock(), perpetual.contract, perpetual.base in MAJORS
         is_late = self._newest.get(contract, 0) < last_settlement(perpetual, now - MINUTE)
         waits = now - self._asked_at.get(contract, 0) < SETTLEMENT_PAUSE
@@ -270,8 +270,7 @@ class SettlementJob(Job):
             self._sums[contract] = window_sums(settled_windows(reports, now), now)
 
     async def _publish(self, listed: set[str], lease: Lease) -> None:
-        """Publish the windows that ended last, as `window_sums`: older ones are not compared."""
-        oldest = self._clock() - 2 * SHORTEST_WINDOW
+        oldest = self._clock() - 2 * SHORTEST_WINDOW  # as `window_sums`
         known = ((name, sums) for name, sums in self._sums.items() if name in listed)
         settled = SettledWindows(
             {name: tuple(each for each in sums if each.end > oldest) for name, sums in known}
