@@ -32,8 +32,8 @@ class Dispute(Struct, frozen=True):
     venue: str
     measure: Measure
     since: int
-    """Since when the values may be wrong, in milliseconds since the Unix epoch: the last comparison
-    that found nothing, or the last change of values that stopped changing."""
+    """Since when the values may be wrong, in milliseconds since the Unix epoch: the last reading in
+    which we found nothing, or the last change of values that stopped changing."""
 
     why: str
     """What was found first."""
@@ -306,7 +306,7 @@ class DisputeTracker:
             findings[venue, "liquidation-side"] = why
         self._judge(findings, since, now)
         self._seen.append(values)
-        self._last |= {venue: (now, each) for venue, each in values.items()}
+        self._last |= {venue: (readings[venue].as_of, each) for venue, each in values.items()}
         self._ready_at = self._ready_at or now + WARM_UP * MINUTE
         raised = [
             Dispute(*key, suspicion.since, suspicion.why)
@@ -451,7 +451,9 @@ class DisputeTracker:
         for key in {*findings, *self._suspicions}:
             why, known = findings.get(key), self._suspicions.get(key)
             if why:
-                known = known or _Suspicion(since, why, self._seen[-1])
+                # After an outage, the first reading may be recorded for an hour in it.
+                last_fine, _ = self._last.get(key[0], (since, {}))
+                known = known or _Suspicion(last_fine, why, self._seen[-1])
                 self._suspicions[key] = known._replace(times=known.times + 1, fine_since=None)
             elif known is not None and known.times < RAISED_AFTER:
                 del self._suspicions[key]
