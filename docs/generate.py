@@ -47,8 +47,8 @@ NUMBERS: Mapping[str, tuple[Any, ...]] = {
     ),
     "Liquidation": (
         (
-            "`/api/v1/liquidations` and the daily files. These have no `disputed`; their manifest "
-            "names the spans (`disputed_sides`)."
+            "`/api/v1/liquidations` and the daily files. The files have no `disputed`; their "
+            "manifest names the spans (`disputed_sides`)."
         ),
         LiquidationRecord,
     ),

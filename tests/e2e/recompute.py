@@ -17,8 +17,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 from barograph_demo.servers import binance_rest, macro_files, rest
@@ -182,6 +184,17 @@ class Exchanges:
                 known[day] = float(row[column])
         return known
 
+    def overnight(self, path: str, member: str, at: int) -> dict[str, float]:
+        """A member of the overnight rates of the last 100 days, by ISO day."""
+        path = f"/api/rates/{path}/last/100.json"
+        rows = json.loads(macro_files.answer(MacroWorld(self.world), path, {}, at).body)["refRates"]
+        return {row["effectiveDate"]: row[member] for row in rows}
+
+    def fund(self, column: str, at: int) -> dict[str, float]:
+        """A column of the fund's file, by ISO day."""
+        history = macro_files.fund_history(MacroWorld(self.world), at, 100).decode()
+        return {row["date"]: float(row[column]) for row in csv.DictReader(io.StringIO(history))}
+
     def settled(self, venue: str, contract: str, start: int, end: int) -> dict[int, float]:
         """The settled rates from `start` to before `end`, in percent, by their full hour."""
         now = end + HOUR
@@ -247,6 +260,7 @@ class Checker:
             self._cross,
             self._daily,
             self._signals,
+            self._briefs,
         ):
             check()
 
@@ -282,6 +296,8 @@ class Checker:
             compare.door = f"/api/agent/{door}"
             for asset in assets:
                 self._asset(asset, entries[asset["symbol"]], quotes)
+        note = f"BTC funding is {entries['BTC']['fundingRatePct8h']:+.4f} % per 8 hours"
+        compare.holds(f"regime: {state['regime']}", state["regime"]["note"].startswith(note))
 
     def _documents(self) -> tuple[Row, Row, Row, list[Row], str]:
         """The documents, read again until all are of the same reading."""
@@ -373,6 +389,13 @@ class Checker:
                 what = f"{asset['symbol']} {member}"
                 self.comparison.equal(what, asset[member], expected)
 
+    def _same(self, *paths: str) -> list[Row]:
+        """Documents of one reading."""
+        while True:
+            documents = [self._get(path) for path in paths]
+            if len({document["as_of"] for document in documents}) == 1:
+                return documents
+
     def _pages(self, path: str, member: str) -> Iterator[Row]:
         """The pages of a list, following `next`."""
         page = self._get(path)
@@ -386,7 +409,7 @@ class Checker:
         """Each liquidation of the last day, and the totals that are made of them."""
         compare, door = self.comparison, "/api/v1/liquidations"
         compare.door = door
-        listed = self._get("/api/v1/perpetuals")
+        state, listed = self._same("/api/agent/market-state", "/api/v1/perpetuals")
         until = stamp(listed["as_of"])
         path = f"{door}?from={text_of(until - DAY)}&to={text_of(until)}&limit=1000"
         seen: list[Row] = []
@@ -415,7 +438,9 @@ class Checker:
         for row in seen:
             usd = row["size"] * row["price"]
             compare.holds(f"usd: {row['usd']}, not {usd}", abs(row["usd"] - usd) < 0.006)
-        if listed["venue"] != "bybit":
+        day = state["liq24h"]
+        compare.equal("liq24h is available", day["available"], listed["venue"] == "bybit")
+        if not day["available"]:
             return
         sums: dict[tuple[str, str], float] = defaultdict(float)
         for row in seen:
@@ -425,10 +450,25 @@ class Checker:
                 total = sums[entry["contract"], side]
                 what = f"{entry['symbol']} {side}Usd of 24 h"
                 compare.equal(what, entry["liquidations24h"][f"{side}Usd"], total, 1)
+        total = sum(sums.values())
+        longs = sum(usd for (_, side), usd in sums.items() if side == "long")
+        top = max(
+            listed["perpetuals"],
+            key=lambda entry: sum(sums[entry["contract"], side] for side in ("long", "short")),
+        )
+        compare.equal("totalNotional", day["totalNotional"], total, 1)
+        compare.equal("longPct", day["longPct"], 100 * longs / total, 2)
+        compare.equal("topAsset", day["topAsset"], top["symbol"])
 
     def _series(self) -> None:
         """The hours of the majors that were replayed, whose readings are of the full hour."""
         compare, venue = self.comparison, "bybit"
+        for symbol in MAJORS:
+            compare.door = "/api/v1/series/long-accounts"
+            for point in self._get(f"{compare.door}?symbol={symbol}&venue={venue}")["points"][:-4]:
+                if point["value"] is not None and point["origin"] == "measured":
+                    share = self._long_share(venue, f"{symbol}USDT", stamp(point["at"]))
+                    compare.equal(f"{symbol} at {point['at']}", point["value"], share)
         measures: dict[str, Callable[[Quote], float | None]] = {
             "price": lambda quote: quote.price,
             "funding": lambda quote: quote.rate_8h,
@@ -474,8 +514,11 @@ class Checker:
         compare = self.comparison
         compare.door = "/api/v1/cross"
         for symbol in MAJORS:
-            coin = self._get(f"/api/v1/cross/{symbol}")
+            coin, cells = self._coin(symbol)
             for row in coin["venues"]:
+                for name in cells[row["venue"]].keys() & row.keys():
+                    what, cell = f"{symbol} {row['venue']} {name}", cells[row["venue"]][name]
+                    compare.equal(f"{what} in CSV", _cell(cell, row[name]), row[name])
                 if row["state"] == "ok":
                     entries = [{**row, "symbol": symbol}]
                     quote = self._reading(row["venue"], stamp(row["as_of"]), entries, "price")[
@@ -484,12 +527,41 @@ class Checker:
                     what = f"{row['venue']} {symbol}"
                     compare.equal(f"{what} fundingRatePct", row["fundingRatePct"], quote.rate)
                     compare.equal(f"{what} per 8 h", row["fundingRatePct8h"], quote.rate_8h)
-                    _, usd = self._interest(row["venue"], row, quote)
+                    coins, usd = self._interest(row["venue"], row, quote)
+                    compare.equal(f"{what} openInterestCoins", row["openInterestCoins"], coins)
                     compare.equal(f"{what} openInterestUsd", row["openInterestUsd"], usd)
+                    compare.equal(f"{what} pricePerCoin", row["pricePerCoin"], quote.mark)
             self._settled_windows(symbol, coin)
-            if coin["totalOpenInterestUsd"] is not None:
-                total = sum(row["openInterestUsd"] for row in coin["venues"])
-                compare.equal(f"{symbol} total", coin["totalOpenInterestUsd"], total, 2)
+            self._totals(symbol, coin)
+
+    def _coin(self, symbol: str) -> tuple[Row, dict[str, dict[str, str]]]:
+        """A coin, and its rows of the CSV table of the same readings by venue."""
+        path = f"/api/v1/cross/{symbol}"
+        while True:
+            coin = self._get(path)
+            table = csv.DictReader(io.StringIO(self._bytes("/api/v1/cross.csv").decode()))
+            rows = {row["venue"]: row for row in table if row["coin"] == symbol}
+            if self._get(path) == coin:
+                return coin, rows
+
+    def _totals(self, symbol: str, coin: Row) -> None:
+        """The sums over the venues, if no venue is missing."""
+        rows = coin["venues"]
+        if coin["totalOpenInterestUsd"] is not None:
+            total = sum(row["openInterestUsd"] for row in rows)
+            rate = sum(row["fundingRatePct8h"] * row["openInterestUsd"] for row in rows) / total
+            for member, expected, places in (
+                ("totalOpenInterestUsd", total, 2),
+                ("totalOpenInterestCoins", sum(row["openInterestCoins"] for row in rows), 6),
+                ("weightedFundingRatePct8h", rate, 8),
+            ):
+                self.comparison.equal(f"{symbol} {member}", coin[member], expected, places)
+            for row in rows:
+                share = 100 * row["openInterestUsd"] / total
+                self.comparison.equal(f"{symbol} weight", row["weightPct"], share, 2)
+        sums = [row["liquidations24h"] for row in rows if row["liquidations24h"]["longUsd"]]
+        least = sum(sides["longUsd"] + sides["shortUsd"] for sides in sums) if sums else None
+        self.comparison.equal(f"{symbol} at least", coin["liquidations24hAtLeastUsd"], least, 2)
 
     def _settled_windows(self, symbol: str, coin: Row) -> None:
         """What each venue settled over the same hours, and the widest difference."""
@@ -545,14 +617,72 @@ class Checker:
             ("btc-open-interest-trend", f"{trend:+.1f} % in coins in 24 h"),
             ("btc-long-accounts", self._long_accounts(at, values["btc-long-accounts"])),
             ("liquidation-pressure", self._pressure(at, values["liquidation-pressure"])),
+            ("btc-realised-volatility", f"{self._volatility():.0f} % annualised, "),
+            ("cross-venue-funding", self._widest(at, values["cross-venue-funding"])),
+            ("btc-etf-flow", self._flow_text(at)),
             ("us-rates", self._rates_text(at)),
         ):
             value = values[key]
             compare.holds(f"{key}: {value!r}, expected {expected!r}", value.startswith(expected))
         compare.door = "/badge"
+        funding = self._get("/badge/funding/BTC.json")["message"]
+        compare.equal("funding", funding, f"{quotes['BTCUSDT'].rate_8h:+.4f} % / 8h")
         for key, signal in signals.items():
             badge = self._get(f"/badge/signal/{key}.json")
             compare.equal(key, badge["message"], signal["label"])
+
+    def _volatility(self) -> float:
+        """The root mean square of BTC's last 24 hourly returns, without one wrong price, per year.
+
+        The prices as published, because those of live hours were read a little later; other checks
+        compare them with the exchange.
+        """
+        points = self._get("/api/v1/series/price?symbol=BTC&venue=bybit&limit=1000")["points"]
+        prices = [point["value"] for point in points if point["value"] is not None][-25:]
+        moves = [math.log(after / before) for before, after in pairwise(prices)]
+        limit = 4.45 * median(abs(move) for move in moves)
+        back = [
+            (min(abs(first), abs(second)), place)
+            for place, (first, second) in enumerate(pairwise(moves))
+            if abs(first + second) <= min(abs(first), abs(second))
+        ]
+        size, place = max(back, default=(0.0, 0))
+        if size > limit:
+            moves[place : place + 2] = [moves[place] + moves[place + 1]]
+        for end in (0, -1):
+            moves[end] = min(abs(moves[end]), limit)
+        return 100 * math.sqrt(sum(move * move for move in moves) / 24 * 24 * 365)
+
+    def _widest(self, at: int, published: str) -> str:
+        """The widest difference of what the venues settled in eight hours, or in those before."""
+        text, step = "", WINDOWS["8h"]
+        contracts = {"Bybit": "BTCUSDT", "Hyperliquid": "BTC", "Binance": "BTCUSDT"}
+        for end in (at // step * step, at // step * step - step):
+            sums = {
+                title: sum(
+                    self._exchanges.settled(
+                        title.lower(), contract, end - step + 1, end + 1
+                    ).values()
+                )
+                for title, contract in contracts.items()
+            }
+            low, high = min(sums, key=sums.__getitem__), max(sums, key=sums.__getitem__)
+            text = f"{high} settled {sums[high] - sums[low]:.4f} percentage points more than {low}"
+            if sums[high] == sums[low]:
+                text = "Bybit, Hyperliquid and Binance settled the same over 8 h"
+            if published.startswith(text):
+                break
+        return text
+
+    def _flow_text(self, at: int) -> str:
+        """Five days of new shares at their value, in percent of the assets."""
+        shares, assets = (
+            [*self._exchanges.fund(column, at).items()][-6:]
+            for column in ("shares_outstanding", "market_value_usd")
+        )
+        values = zip(shares, shares[1:], assets[1:], strict=False)
+        flow = sum((now[1] - before[1]) * aum[1] / now[1] for before, now, aum in values)
+        return f"{100 * flow / assets[-1][1]:+.2f} % of assets in 5 days to {assets[-1][0]} (IBIT"
 
     def _long_accounts(self, at: int, published: str) -> str:
         """The share of the last five minutes, or of those before until it is sampled again."""
@@ -599,28 +729,119 @@ class Checker:
         )
 
     def _rates_text(self, at: int) -> str:
-        yields = sorted(self._exchanges.yields("10 Yr", at).items())
+        yields = dict(sorted(self._exchanges.yields("10 Yr", at).items()))
         bills = self._exchanges.yields("3 Mo", at)
-        day, newest = yields[-1]
-        change = 100 * (newest - yields[-21][1])
-        moves = [abs(after[1] - before[1]) for before, after in pairwise(yields[-61:])]
-        usual = 100 * sum(moves) / len(moves) * math.sqrt(math.pi / 2 * 20)
-        slope = 100 * (newest - bills[day])
+        slopes = [each - bills[day] for day, each in yields.items()]
+        parts = []
+        for values in ([*yields.values()], slopes):
+            change = 100 * (values[-1] - values[-21])
+            moves = [abs(after - before) for before, after in pairwise(values[-61:])]
+            usual = 100 * sum(moves) / len(moves) * math.sqrt(math.pi / 2 * 20)
+            parts.append((f"{change:+.0f} bp in 20 days", f"{abs(change) / usual:.2f} times"))
+        (change10y, moves10y), (change_slope, moves_slope) = parts
         return (
-            f"10y {newest:.2f} %, {change:+.0f} bp in 20 days ({abs(change) / usual:.2f} times "
-            f"the usual move); slope {slope:+.0f} bp; as of {day}"
+            f"10y {[*yields.values()][-1]:.2f} %, {change10y} ({moves10y} the usual move); slope "
+            f"{100 * slopes[-1]:+.0f} bp, {change_slope} ({moves_slope}); as of {[*yields][-1]}"
         )
 
     def _daily(self) -> None:
-        """Treasury yields, as the newest file has them."""
-        compare = self.comparison
-        for series, column in (("us3m", "3 Mo"), ("us2y", "2 Yr"), ("us10y", "10 Yr")):
+        """Yields, overnight rates and the fund, as the newest files have them."""
+        compare, exchanges = self.comparison, self._exchanges
+        readers: dict[str, Callable[[int], Mapping[str, float]]] = {
+            **{
+                series: partial(exchanges.yields, column)
+                for series, column in (("us3m", "3 Mo"), ("us2y", "2 Yr"), ("us10y", "10 Yr"))
+            },
+            **{
+                series: partial(exchanges.overnight, path, member)
+                for series, path, member in (
+                    ("sofr", "secured/sofr", "percentRate"),
+                    ("effr", "unsecured/effr", "percentRate"),
+                    ("effr-low", "unsecured/effr", "targetRateFrom"),
+                    ("effr-high", "unsecured/effr", "targetRateTo"),
+                )
+            },
+            **{
+                f"etf-ibit-{name}": partial(exchanges.fund, column)
+                for name, column in (
+                    ("shares", "shares_outstanding"),
+                    ("btc", "holdings_btc"),
+                    ("aum", "market_value_usd"),
+                )
+            },
+        }
+        for series, read in readers.items():
             compare.door = f"/api/v1/series/{series}"
             page = self._get(f"{compare.door}?limit=1000")
-            yields = self._exchanges.yields(column, stamp(page["as_of"]))
+            figures = read(stamp(page["as_of"]))
             for point in page["points"]:
                 day = point["at"][:10]
-                compare.equal(day, point["value"], yields.get(day))
+                compare.equal(day, point["value"], figures.get(day))
+
+    def _briefs(self) -> None:
+        """The figures that each brief was written from, as its rule and its window say."""
+        compare = self.comparison
+        compare.door = "/api/v1/briefs"
+        for brief in self._get("/api/agent/briefs?limit=50")["briefs"]:
+            text = self._get(f"/api/v1/briefs/{brief['url'].rpartition('/')[2]}")["text"]
+            figures, rule = json.loads(text["inputs"]), text["rule"]
+            start, end = stamp(text["window_start"]), stamp(text["window_end"])
+            coin = text["coins"][0] if text["coins"] else ""
+            for name, expected in self._inputs(rule, coin, figures, start, end).items():
+                what = f"{rule} until {text['window_end']}: {name}"
+                compare.equal(what, _at(figures, name), expected, 3)
+
+    def _inputs(self, rule: str, coin: str, figures: Row, start: int, end: int) -> Row:
+        exchanges = self._exchanges
+        if rule == "funding-flip":
+            rates = exchanges.settled("bybit", figures["contract"], start, end + 1)
+            return {"before_funding_rate_pct": rates[start], "funding_rate_pct": rates[end]}
+        if rule == "daily-wrap":
+            quotes = [exchanges.quotes("bybit", at) for at in (start, end)]
+            return {
+                f"{symbol} {number} {name}": value(quotes[number][f"{symbol}USDT"])
+                for symbol in MAJORS
+                for number in (0, 1)
+                for name, value in _QUOTED.items()
+            } | {"liquidated total_usd": self._liquidated(start, end)}
+        if rule == "open-interest-move":
+            before, after = (
+                exchanges.quotes("bybit", at)[figures["contract"]] for at in (start, end)
+            )
+            return {
+                "coins_change_pct": round(_change(after.coins, before.coins) or 0.0, 2),
+                "last_price": after.price,
+                "last_price_before": before.price,
+                "open_interest_usd": after.usd,
+                "open_interest_usd_before": before.usd,
+            }
+        if rule == "positioning-extreme":
+            return {"long_account_pct": self._long_share("bybit", f"{coin}USDT", end)}
+        if rule == "liquidation-burst":
+            both = figures["long_usd"] + figures["short_usd"]
+            self.comparison.equal("liquidation-burst", both, self._liquidated(start, end), 1)
+        if rule == "curve-turn":
+            day = figures["day"]
+            return {
+                "us10y_pct": exchanges.yields("10 Yr", end)[day],
+                "us3m_pct": exchanges.yields("3 Mo", end)[day],
+            }
+        return {}
+
+
+_QUOTED: dict[str, Callable[[Quote], float | None]] = {
+    "last_price": lambda quote: quote.price,
+    "funding_8h_pct": lambda quote: quote.rate_8h,
+    "open_interest_coins": lambda quote: quote.coins,
+    "open_interest_usd": lambda quote: quote.usd,
+}
+
+
+def _at(figures: Any, path: str) -> object:
+    """The figure at a path of names and places, separated by spaces."""
+    for name in path.split():
+        figures = figures[int(name) if name.isdigit() else name]
+    return figures
 
 
 def _is_quoted(quote: Quote, price: float, coins: float) -> bool:
@@ -655,6 +876,8 @@ def _change(now: float | None, before: float | None) -> float | None:
 
 def _cell(text: str, like: object) -> object:
     """A cell of a CSV table as the JSON value that it stands for."""
+    if isinstance(like, list):
+        return text.split()
     if not text:
         return None
     return float(text) if isinstance(like, float | int) else text

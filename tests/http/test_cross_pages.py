@@ -125,13 +125,13 @@ def test_venues_that_settled_the_same_have_no_spread(two: SiteService) -> None:
 
 
 def test_a_coin_has_what_each_venue_settled_and_per_year(two: SiteService) -> None:
-    page, yearly = two.look("/cross/BTC"), f"+87.6{NBSP}% per year"
+    page, yearly = two.look("/cross/BTC"), f"+87.60{NBSP}% per year"
 
     assert "% settled in the same 8 h, Hyperliquid over Bybit" in page.text
     assert "up to 2026-11-06 16:00 UTC, in percent of the position" in page.text
     assert page.tables[1] == [
         ["Venue", "8h", "24h", "7d", "30d"],
-        ["BybitBTCUSDT", f"+0.0100 %+10.9{NBSP}% per year", "—", "—", "—"],
+        ["BybitBTCUSDT", f"+0.0100 %+10.95{NBSP}% per year", "—", "—", "—"],
         ["HyperliquidBTC", f"+0.0800 %{yearly}", f"+0.2400 %{yearly}", "—", "—"],
     ]
 

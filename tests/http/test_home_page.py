@@ -61,7 +61,7 @@ def test_the_market_is_told_at_a_glance(service: Service) -> None:
     top, _, rest = page.text.partition("BTC is at 67,000.5 USDT.")
 
     assert top.startswith("Barograph: the state of the crypto market, measured Skip")
-    assert "Free, also as an API; only our recorded stances are paid. Pricing" in top
+    assert "Free here and by API. Only stances cost money. Pricing" in top
     for words in (
         "Longs pay shorts 0.0100 % per 8 h (regime: neutral).",
         "live Source: test venue. As of 2026-11-06 21:20 UTC",

@@ -91,8 +91,9 @@ def test_too_few_cases_or_episodes_say_nothing() -> None:
     few, lasting = assessed(alternating(58)), assessed(alternating(162))
 
     assert few.headline == (
-        "Too few cases to say anything: to compare “constructive” or “cautious” with the other "
-        "labels, we need 30 cases on each side and 10 episodes. We have at most 27 and 4."
+        "There are too few cases. To compare “constructive” or “cautious” with the other "
+        "labels, we need 30 cases on each side and 10 episodes. We have at most 27 cases "
+        "and 4 episodes."
     )
     shown = row(lasting, "constructive", BTC_RETURN, "8h")
     assert (shown.followed.count, shown.episodes, shown.finding) == (81, 9, "too-few")

@@ -30,6 +30,7 @@ from barograph.kit.database import Database, DatabaseUnavailable, Row, Work
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import DAY
+from barograph.markets.disputes import DISPUTES
 from barograph.markets.exchange import Exchange, LiquidationWatcher
 from barograph.markets.market_events import LISTINGS, MAX_NEW
 from barograph.markets.records import (
@@ -55,7 +56,7 @@ LIQUIDATION = Liquidation(START - 1_000, "BTCUSDT", "long", 2.0, 50_000.0)
 LATER = Liquidation(START - 500, "ETHUSDT", "short", 1.0, 3_000.0)
 NEW = changed(PEPE, contract="NEWUSDT", base="NEW")
 JUDGED = [
-    *(SIGNALS.name, EVENTS.name, LISTINGS.name),
+    *(SIGNALS.name, EVENTS.name, LISTINGS.name, DISPUTES.name),
     *(each.name for each in FEEDS if each is not BACKFILL),
 ]
 """The feeds of a reading."""

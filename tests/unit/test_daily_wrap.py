@@ -54,7 +54,7 @@ def test_a_day_has_three_lines_and_five_numbers_with_their_changes() -> None:
     assert brief.headline == "5 November: BTC +2.5 %, $24.00M liquidated, 100 % longs"
     assert brief.body.startswith(
         "- BTC 1,000.00 USDT (+2.5 %).\n"
-        "- BTC funding +0.0100 % per 8 h (+0.0024 pp); open interest $1.00B (unchanged); "
+        "- BTC funding +0.0100 % per 8 h (+0.0024 pp); open interest $1.00B (unchanged in coins); "
         "long accounts 60.0 % (+1.0 pp).\n"
         "- $24.00M liquidated, 100 % longs, after $48.00M the day before.\n\n"
     )

@@ -98,7 +98,7 @@ def test_a_dispute_says_since_when_and_why_and_ends_after_five_good_minutes(
     (dispute,) = disputes
     assert dispute.since == minutes[0][0][BYBIT].as_of
     assert dispute.why == (
-        "the open interest of BTC is 1.5 times what it usually is compared with Binance and Bybit"
+        "the open interest of BTC is 1.5 times its usual level relative to Binance and Bybit"
     )
     assert [len(each) for each in ends] == [1, 1, 1, 1, 1, 0, 0]
 
@@ -147,7 +147,7 @@ def test_values_that_stopped_changing_are_wrong_since_their_last_change(
     assert {each.measure for each in disputes[4]} == {"price", "funding", "open-interest"}
     assert {each.since for each in disputes[4]} == {minutes[0][0][BYBIT].as_of}
     why = disputes[4][-1].why
-    assert why.startswith("the price of BTC has not changed for 5 minutes, while at")
+    assert why.startswith("the price of BTC has not changed for 5 minutes, while it did at")
     assert disputes[-1] == disputes[4]
 
 

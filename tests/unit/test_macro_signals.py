@@ -117,7 +117,8 @@ def test_the_value_of_rates_is_in_percent_and_basis_points() -> None:
 
     assert us_rates(seen) == SignalResult(
         "bear",
-        "10y 4.31 %, +14 bp in 20 days (1.15 times the usual move); slope -8 bp; as of 2026-11-05",
+        "10y 4.31 %, +14 bp in 20 days (1.15 times the usual move); slope -8 bp, -5 bp in "
+        "20 days (0.43 times); as of 2026-11-05",
     )
 
 

@@ -124,7 +124,7 @@ def test_a_report_is_read_when_it_arrives_not_when_it_was_asked_for(office: Offi
     assert [report.read_at for report in office.kept()] == [START + 40 * SECOND]
 
 
-def test_another_contract_is_read_once_it_has_settled(office: Office) -> None:
+def test_another_contract_is_read_once_it_has_settled_and_its_month_once(office: Office) -> None:
     office.show(BTC, PEPE, changed(PEPE, contract="NEWUSDT"))
     office.backfilled(PEPE.contract)
     history = History(rates(0.01, 0.02, 0.03))
@@ -134,29 +134,29 @@ def test_another_contract_is_read_once_it_has_settled(office: Office) -> None:
     assert [start for _, start, _ in history.asked] == [START - 31 * DAY] * 2
 
     office.show(PEPE, settles=AT + 16 * HOUR)
-    office.clock.now = AT + 8 * HOUR + 2 * MINUTE
+    now = office.clock.now = AT + 8 * HOUR + 2 * MINUTE
     office.read(history, rounds=6)  # the exchange has no newer report
 
-    asked = [(PEPE.contract, AT - DAY, AT + 8 * HOUR + minutes * MINUTE + 1) for minutes in (2, 7)]
-    assert history.asked[2:] == asked
+    starts = ((now, now - 31 * DAY), (now + 5 * MINUTE, AT - DAY))
+    assert history.asked[2:] == [(PEPE.contract, start, at + 1) for at, start in starts]
 
 
-def test_a_failing_exchange_is_asked_for_three_contracts_and_what_was_known_stays(
+def test_a_failing_exchange_is_asked_for_three_contracts_and_the_last_windows_stay(
     office: Office,
 ) -> None:
     contracts = [changed(PEPE, contract=f"C{number}USDT") for number in range(8)]
     office.show(BTC, ETH, SOL, *contracts)
     for each in contracts:
         office.backfilled(each.contract)
-    known = SettledWindows({"C7USDT": (SettledSums(AT, 0.01),)})
-    published = [Publication.of(SETTLED.of("bybit"), known)]
+    sums = (SettledSums(AT, 0.01), SettledSums(AT - DAY, 0.02))
+    published = [Publication.of(SETTLED.of("bybit"), SettledWindows({"C7USDT": sums}))]
     office.run(office.database.write(lambda tx: publish(tx, published)))
     history = History(Unreachable("away"))
 
     office.read(history, rounds=2)
 
     assert len(history.asked) == 2 * (3 + 3)
-    assert office.settled() == known
+    assert office.settled() == SettledWindows({"C7USDT": sums[:1]})
 
 
 @pytest.mark.parametrize(

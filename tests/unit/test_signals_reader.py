@@ -12,18 +12,18 @@ from barograph.board.board import Board, publish
 from barograph.board.feeds import Publication
 from barograph.kit.documents import Document
 from barograph.kit.timestamps import DAY, SECOND
+from barograph.markets.venues import source_of
 from barograph.markets.view import PERPETUALS
 from barograph.settings import Settings
 from barograph.signals.methods import MACRO_METHODS, MARKET_METHODS, METHODS
-from barograph.signals.reader import MAX_AGE, UNKNOWN_MS, SignalsReader
+from barograph.signals.reader import FIGURES, MAX_AGE, UNKNOWN_MS, SignalsReader
 from barograph.signals.records import SIGNALS, Signal, Signals
 from support.clock import START, HandClock
 from support.databases import upgraded_database
-from support.markets import reading
+from support.markets import SOURCE, reading
 
-SETTINGS = Settings.model_validate(
-    {"base_url": "https://barograph.example", "exchange_source": "test venue"}
-)
+VENUES = ("bybit", "hyperliquid", "binance")
+SETTINGS = Settings.model_validate({"exchange_source": SOURCE, "venues": ",".join(VENUES)})
 BOUND = MAX_AGE
 MARKET_BOUND = int(SETTINGS.feed_max_age_seconds * SECOND)
 KEYS = [each.key for each in METHODS]
@@ -57,9 +57,9 @@ class Shown:
         """Publish signals without a reading."""
         self._publish(Publication.of(SIGNALS, signals))
 
-    def reads_market(self, as_of: int) -> None:
+    def reads_market(self, as_of: int, source: str = SOURCE) -> None:
         """Publish a reading by which nothing is judged."""
-        self._publish(Publication.of(PERPETUALS, reading(as_of)))
+        self._publish(Publication.of(PERPETUALS, replace(reading(as_of), source=source)))
 
     def _publish(self, *publications: Publication) -> None:
         asyncio.run(self._database.write(lambda tx: publish(tx, publications)))
@@ -77,6 +77,9 @@ class Shown:
 
     def document(self, now: int) -> Document:
         return self._reader.document(self._board, now)
+
+    def sources(self) -> dict[str, str]:
+        return self._reader.sources(self._board)
 
     def close(self) -> None:
         asyncio.run(self._database.close())
@@ -170,6 +173,14 @@ def test_fresh_signals_are_known_until_the_first_limit(shown: Shown) -> None:
     shown.reads_market(START + BOUND - 1)
     assert shown.known(START + BOUND - 1) == (judged(), START + BOUND)
     assert shown.known(START + BOUND) == (None, START + BOUND + UNKNOWN_MS)
+
+
+def test_signals_name_the_venue_in_use_and_those_that_are_compared(shown: Shown) -> None:
+    _, in_use, other = (source_of(venue, SOURCE) for venue in VENUES)
+    shown.judges(replace(judged(), source=f"{in_use}; {other}; figures"))
+    shown.reads_market(START, in_use)
+    market, macro = dict.fromkeys(MARKET_KEYS, in_use), dict.fromkeys(MACRO_KEYS, FIGURES)
+    assert shown.sources() == market | macro | {"cross-venue-funding": f"{in_use}; {other}"}
 
 
 def test_each_signal_that_is_fresh_has_its_own_end(shown: Shown) -> None:

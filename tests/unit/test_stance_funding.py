@@ -61,11 +61,13 @@ def test_a_leg_is_the_interval_from_a_settlement_to_the_next() -> None:
     assert proposed.leg.method == "funding-regime/2 bybit"
 
 
-def test_a_leg_is_as_long_as_the_contracts_own_interval() -> None:
-    proposed = judged(settled(0.001, 0.001, hours=1))
+def test_a_leg_is_as_long_as_the_contracts_own_interval_which_no_missing_report_doubles() -> None:
+    reports = settled(*[0.001] * 5, hours=1)
+    proposed = judged(reports)
 
     assert proposed.expires_at == AT + HOUR + GRACE
     assert proposed.leg.levels["fundingRatePct8h"] == 0.008
+    assert asked([*reports[:-2], reports[-1]], NOW) is None
 
 
 @pytest.mark.parametrize("passed", [-DAY, -1, 8 * HOUR, 8 * HOUR + GRACE, 30 * DAY])

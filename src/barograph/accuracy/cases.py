@@ -222,9 +222,9 @@ def headline(measured: Iterable[Measured], legs: int) -> str:
     if all(test.finding == "too-few" for test in tests):
         cases, spells = max(test.fewest for test in tests), max(test.episodes for test in tests)
         return (
-            "Too few cases to say anything: to compare “constructive” or “cautious” with the other "
+            "There are too few cases. To compare “constructive” or “cautious” with the other "
             f"labels, we need {FEWEST} cases on each side and {FEWEST_EPISODES} episodes. We have "
-            f"at most {cases} and {spells}."
+            f"at most {cases} case{'s' * (cases != 1)} and {spells} episode{'s' * (spells != 1)}."
         )
     texts = [
         f"{words}: {'; '.join(_shown(row) for row in tests if row.finding == finding)}."

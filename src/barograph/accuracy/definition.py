@@ -31,13 +31,13 @@ MISSES_PER = 20
 
 EXTREME = 20
 DRAWS = EXTREME * TESTS * MISSES_PER
-"""Random choices of signs, and how many of them may differ more than the interval allows."""
+"""How many random choices of signs there are, and how many may give a sum beyond the interval."""
 
 USUAL = DRAWS * 2 // 5
-"""As many sums are larger, in either direction, as leave 80 % of all on one side."""
+"""The place of the absolute sum that 80 % of all signed sums don't exceed."""
 
 ROOM = 0.01
-"""Where a difference widens its limit nearly as fast as it grows, it would never be found."""
+"""With less room, a difference widens its limit nearly as fast as it grows and is never found."""
 
 EPISODE = 2
 SHORTEST = 3 * DAY

@@ -101,7 +101,7 @@ class BadgeReader(NamedTuple):
         """Every signal by its key."""
         labels = self.signals_reader.labels(board, now)
         later = self.signals_reader.labels(board, now + SIGNALS_KEEP_MS)
-        sources, shown = self.signals_reader.sources, {}
+        sources, shown = self.signals_reader.sources(board), {}
         for method in METHODS:
             key, label = method.key, labels[method.key]
             # Certain for a while only if it won't expire by then.

@@ -131,7 +131,7 @@ def _numbers(evidence: MarketEvidence, day: _Day) -> list[tuple[str, str, str]]:
         (
             "BTC open interest",
             _known(last.open_interest_usd, usd),
-            _change(first.open_interest_coins, last.open_interest_coins, "% in coins"),
+            _change(first.open_interest_coins, last.open_interest_coins, " in coins"),
         ),
         (
             "BTC long accounts",
@@ -193,10 +193,10 @@ def _known(value: float | None, write: Callable[[float], str]) -> str:
     return UNKNOWN if value is None else write(value)
 
 
-def _change(before: float | None, after: float | None, unit: str = "%") -> str:
+def _change(before: float | None, after: float | None, of: str = "") -> str:
     if before is None or before <= 0 or after is None:
         return UNKNOWN
-    return _signed(change_pct(before, after), 1, unit)
+    return _signed(change_pct(before, after), 1, "%") + of
 
 
 def _points(before: float | None, after: float | None, decimals: int) -> str:

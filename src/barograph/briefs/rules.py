@@ -307,12 +307,14 @@ def outage(evidence: MarketEvidence) -> Iterator[Draft]:
         return
     title = VENUES[gap.venue].title
     why = f"{title}: {gap.kind}" if gap.kind else f"no failure of {title} was recorded"
-    minutes = (gap.until - gap.since) / MINUTE
+    span = gap.until - gap.since
+    seconds = f"{span / SECOND:.0f}"
+    length = f"{seconds} seconds" if span < 2 * MINUTE else f"{span / MINUTE:.1f} minutes"
     yield Draft(
         subject="market-data",
-        headline=f"No market data for {minutes:.1f} minutes",
+        headline=f"No market data for {length}",
         sentence=f"No usable reading was stored on {span_text(gap.since, gap.until)} "
-        f"({(gap.until - gap.since) / SECOND:.0f} s; {why}). Nothing "
+        f"({seconds} s; {why}). Nothing "
         "is known about the market in between, and liquidations of that time may be missing.",
         coins=[],
         window=(gap.since, gap.until),

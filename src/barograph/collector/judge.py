@@ -253,8 +253,8 @@ class Judge:
     def _compare(self, reading: Perpetuals, now: int) -> list[Publication]:
         """Compare the venues about once a minute; return what to publish."""
         self._readings[reading.venue] = reading
-        if len(self._markets) == 1:
-            return []
+        if len(self._markets) == 1 and self._disputes.as_of:
+            return []  # the first comparison finds nothing, and ends what an earlier collector left
         recent = {venue: market.recent(now) for venue, market in self._markets.items()}
         disputes = self._tracker.compare(self._fresh_readings(now), recent, now)
         if disputes is self._disputes:

@@ -67,9 +67,9 @@ _ENDPOINTS = IndexEndpoints(
     briefs=_read("briefs?limit=15", "Short analyses of the recorded data, newest first."),
     derivatives=_read(
         "derivatives?symbol=BTC",
-        "Price, funding, open interest and positioning of any listed perpetual.",
+        "Price, funding per 8 hours, open interest and positioning of any listed perpetual.",
     ),
-    market=_read("market", "Funding and price snapshot of BTC, ETH and SOL."),
+    market=_read("market", "Funding per 8 hours and price of BTC, ETH and SOL."),
     market_state=_read(
         "market-state", "Consolidated market state: assets, 24-hour liquidations and the regime."
     ),

@@ -135,7 +135,8 @@ TEXTS: Mapping[str, str] = {
     "Accepts names such as bitcoin and PEPE.",
     "getEvents": "The log of what changed, oldest first. Regime and signal changes, briefs, "
     "contracts listed and delisted, outages, daily files, announcements, and recorded stance "
-    "versions (digests only). Ids have no gaps: pass the last id that you have seen as `after`.",
+    "versions (digests only). Ids have no gaps: pass the last id that you have seen as `after`. "
+    "`feed.recovered` names the venue that the data comes from now.",
     "getEvent": "The recorded text of one event. Exactly the bytes that were hashed. The digest is "
     "an entry of the public log at /history/events.",
     "streamEvents": "The log of what changed, as server-sent events. Send the last id that you "
@@ -160,7 +161,8 @@ TEXTS: Mapping[str, str] = {
     "stance has the address of its full version.",
     "getBtcEtfStance": f"The newest stance on BTC ETF flows (btc-etf-stance). {_STANCE}",
     "getRatesDesk": f"The newest stance on US rates (rates-desk). {_STANCE}",
-    "getFundingRegime": f"The newest stance on BTC funding (funding-regime-stance). {_STANCE}",
+    "getFundingRegime": "The newest stance on BTC funding (funding-regime-stance). It is about the "
+    f"primary venue alone. {_STANCE}",
     "buyFeed": "Buy one period of Feed for the paying wallet, by x402 v2. The service settles the "
     "proof once. If you repeat the request with the same `Idempotency-Key`, you get the same "
     "purchase; without a key you get 409. 503 "
@@ -177,8 +179,8 @@ TEXTS: Mapping[str, str] = {
     "getRegimeBadge": "The market regime. The label from BTC funding; `unavailable` without fresh "
     "data.",
     "getRegimeGauge": "The regime gauge, as an SVG image. BTC funding on the regime's bands.",
-    "getFundingBadge": "Funding of one perpetual. The funding rate and its interval; `unknown` "
-    "for an unknown symbol, `unavailable` without fresh data.",
+    "getFundingBadge": "Funding of one perpetual. The funding rate per 8 hours; `unknown` for an "
+    "unknown symbol, `unavailable` without fresh data.",
     "getSignalBadge": "One public signal. The label of the signal.",
     "getAccuracyBadge": "Accuracy of one kind of stance. `not published`, too few cases or "
     "episodes, `could not tell`, or the finding. Not evidence of live-capital results.",

@@ -78,8 +78,8 @@ class EventsAnswer(NamedTuple):
         """One page of a log whose last event has the id `last`."""
         recent, read_at = self.recent(), self.read_at
         as_of = max(read_at, recent[-1].at) if recent else read_at
-        venue = given.get("venue", next(iter(self.sources)))
-        head = ListHead(as_of, venue, self.sources[venue])
+        venues = [given["venue"]] if "venue" in given else list(self.sources)
+        head = ListHead(as_of, ",".join(venues), "; ".join(map(self.sources.__getitem__, venues)))
         newest = max(last, recent[-1].id) if recent else last
         following = None
         if page.last < last:

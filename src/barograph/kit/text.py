@@ -48,8 +48,8 @@ def rate(percent: float) -> str:
 def percentile_text(value: float, ordered: Sequence[float], period: str) -> str:
     """How a value compares with sorted ones: `higher than 76 % of the past 30 days`.
 
-    It names the larger side, lower or higher, without equal ones. The share is cut off, so that it
-    never says more than is true.
+    It names the larger side, lower or higher, and leaves out equal values. The share is rounded
+    down, so that it never says more than is true.
     """
     count, below = len(ordered), bisect_left(ordered, value)
     equal = bisect_right(ordered, value) - below

@@ -117,6 +117,7 @@ class YieldCurve(NamedTuple):
     us10y: float
     us10y_change: CurveChange
     slope: float
+    slope_change: CurveChange
     move: str
     """In words with hyphens, such as `bear-steepening`."""
 
@@ -186,7 +187,7 @@ def yield_curve(evidence: MacroEvidence) -> YieldCurve | None:
     if not is_recent(slopes[-1].day, day_of(evidence.at)):
         return None
     move = curve_move(change, slope_change).replace(" ", "-")
-    return YieldCurve(long[-1].day, long[-1].value, change, slopes[-1].value, move)
+    return YieldCurve(long[-1].day, long[-1].value, change, slopes[-1].value, slope_change, move)
 
 
 def curve_change(values: Sequence[RecordedFigure | DayValue]) -> CurveChange | None:

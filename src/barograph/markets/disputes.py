@@ -3,9 +3,9 @@
 Once a minute, `DisputeTracker` compares each pair of venues: prices and open interest of BTC, ETH
 and SOL one by one, and the median over all coins. A difference is abnormal if it is far from its
 usual value, by the measure of its own usual spread. A venue that differs from all others is wrong
-if two of these agree, or if it moved and they didn't. Funding rates differ as they like, so only a
-jump between two settlements is wrong. So is a venue whose values stopped changing; nobody is
-compared with it. A move of all venues is the market's.
+if two of these agree, or if it moved and they didn't. Funding rates may always differ, so only a
+jump between two settlements is wrong. A venue whose values stopped changing is wrong too, and no
+other is compared with it. If all venues move, the market moved.
 """
 
 from collections import defaultdict, deque
@@ -32,8 +32,8 @@ class Dispute(Struct, frozen=True):
     venue: str
     measure: Measure
     since: int
-    """Since when the values may be wrong, in milliseconds since the Unix epoch: the last comparison
-    that found nothing, or the last change of values that stopped changing."""
+    """Since when the values may be wrong, in milliseconds since the Unix epoch: the last reading in
+    which we found nothing, or the last change of values that stopped changing."""
 
     why: str
     """What was found first."""
@@ -47,7 +47,7 @@ class Disputes(Struct, frozen=True):
 
     disputes: tuple[Dispute, ...] = ()
     ready_at: int = 0
-    """Before this, too few comparisons are known to find anything."""
+    """Until then, there are too few comparisons to find anything."""
 
     def of(self, venue: str) -> dict[Measure, Dispute]:
         """The disputes of one venue by measure."""
@@ -68,7 +68,7 @@ USUAL = 30
 of them, and half an hour of another market has replaced them all."""
 
 WARM_UP = 10
-"""Fewer comparisons have no usual difference. Also how many comparisons a drift is followed."""
+"""Fewer comparisons tell no usual difference. A move is measured over as many comparisons."""
 
 MAX_GAP = 15 * MINUTE
 """After a longer pause of a venue everything usual about it is learned again: the market moved."""
@@ -88,8 +88,8 @@ CLEARED_AFTER = 5 * MINUTE
 """How long nothing must be found: an error that comes and goes is one dispute."""
 
 FROZEN_AFTER = 5
-"""How many comparisons a value must stay the same that changed in each of the `USUAL` before. One
-that rests by chance so often that this is likely has not always changed in half an hour."""
+"""A value that changed in each of `USUAL` comparisons, and then in none of this many, is frozen.
+One that often rests by chance would have rested before."""
 
 MOVED = 2
 """Without a majority, a venue is wrong if it moved so many times as far as the others."""
@@ -175,13 +175,13 @@ class _Check(NamedTuple):
 
 
 PRICE_FLOOR = log(1.006)
-"""Marks of one coin differ by less, except in a crash; also no usual difference is larger."""
+"""Prices of one coin differ by less, except in a crash. No usual difference may be larger."""
 
 OPEN_INTEREST_FLOOR = log(1.3)
-"""A single account can be a fifth of the open interest at the smallest venue, and close."""
+"""At the smallest venue, one account can hold a fifth of the open interest and close it."""
 
 FUNDING_FLOOR = 0.3
-"""The median rate of all coins moves by less within a minute. Rates at rest that double move by
+"""The median rate of all coins moves by less within a minute. If rates at rest double, it moves by
 0.56."""
 
 UNIT_FLOOR = 2.0
@@ -310,7 +310,7 @@ class DisputeTracker:
             findings[venue, "liquidation-side"] = why
         self._judge(findings, since, now)
         self._seen.append(values)
-        self._last |= {venue: (now, each) for venue, each in values.items()}
+        self._last |= {venue: (readings[venue].as_of, each) for venue, each in values.items()}
         self._ready_at = self._ready_at or now + WARM_UP * MINUTE
         raised = [
             Dispute(*key, suspicion.since, suspicion.why)
@@ -365,7 +365,7 @@ class DisputeTracker:
             changes.see(now, has_changed=has_changed)
             if changes.is_frozen:
                 minutes = round((now - changes.changed_at) / MINUTE)
-                still = f"has not changed for {minutes} minutes, while at {_titles(others)} it did"
+                still = f"has not changed for {minutes} minutes, while it did at {_titles(others)}"
                 why = f"the {check.subject} {still}"
                 first = _Suspicion(changes.changed_at, why, self._seen[-1], RAISED_AFTER)
                 all_measures: Sequence[Measure] = ("price", "open-interest", "funding")
@@ -375,7 +375,7 @@ class DisputeTracker:
         return findings
 
     def _check(self, check: _Check, values: ByVenue) -> Iterator[tuple[str, str]]:
-        """What is wrong with each venue, empty if nothing is; no answer where nobody knows."""
+        """What is wrong with each venue, empty if nothing is; nothing if it can't be judged."""
         suspects = {venue for venue, measure in self._suspicions if measure == check.measure}
         usable = [name for name in sorted(values) if not self._changes[check, name].is_still]
         differences = self._differences(check, {name: values[name] for name in usable}, suspects)
@@ -431,9 +431,7 @@ class DisputeTracker:
             least = self._stress * check.floor * (MOVED if check.measure == "price" else 1)
             if not check.moved_alone((venue, *own), values, self._seen[0], least):
                 return None
-        usual = (
-            f"{exp(median(own.values())):.3g} times what it usually is compared with {_titles(own)}"
-        )
+        usual = f"{exp(median(own.values())):.3g} times its usual level relative to {_titles(own)}"
         return f"the {check.subject} is {usual}"
 
     def _jump(
@@ -441,9 +439,9 @@ class DisputeTracker:
     ) -> str | None:
         """Compare rates with those of the last comparison, or of the last before a suspicion.
 
-        A venue must have jumped both without what changed at settlements and with it. Otherwise the
-        part of an error that a settlement hides would keep its dispute for ever. A suspicion ends
-        if the others moved as far, or when the venue jumps back: meanwhile rates drift apart.
+        A venue is wrong only if it jumped both with and without the changes at settlements.
+        Otherwise an error that a settlement partly hides would stay disputed for ever. A suspicion
+        ends when the venue jumps back, or if the others moved as far: meanwhile rates drift apart.
         """
         suspicion, venues = self._suspicions.get((venue, check.measure)), (venue, *others)
         last, least = self._seen[-1], self._stress * check.floor
@@ -464,7 +462,9 @@ class DisputeTracker:
         for key in {*findings, *self._suspicions}:
             why, known = findings.get(key), self._suspicions.get(key)
             if why:
-                known = known or _Suspicion(since, why, self._seen[-1])
+                # After an outage, the first reading may be recorded for an hour in it.
+                last_fine, _ = self._last.get(key[0], (since, {}))
+                known = known or _Suspicion(last_fine, why, self._seen[-1])
                 self._suspicions[key] = known._replace(times=known.times + 1, fine_since=None)
             elif known is not None and known.times < RAISED_AFTER:
                 del self._suspicions[key]

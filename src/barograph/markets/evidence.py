@@ -150,7 +150,7 @@ class TrailingRecord:
         self._liquidations: list[LiquidationHour] = []
         self._totals: dict[float, list[float]] = {}
         self._covered: dict[float, list[LiquidationHour]] = {}
-        """Both by the coverage that they need, because every reading asks for them."""
+        """Both are caches by the coverage that they need, because every reading asks for them."""
 
         self.disputed_sides = WatchedSpans()
         """When the sides of liquidations were disputed. Their sums count all the same."""
@@ -347,8 +347,8 @@ def realised_volatility(hours: Sequence[Hour]) -> float | None:
     freedom) and 3 % if volatility comes in clusters too. The first and the last return, whose
     neighbour is not known, count up to `SPIKE`.
 
-    Bipower variation assumes that jumps don't meet, and leaving out every large square removes
-    real moves.
+    The alternatives are worse: bipower variation assumes that no two jumps are neighbours, which a
+    wrong price makes, and truncation leaves out every large move, also real ones.
     """
     returns = [
         log(later.last_price / earlier.last_price)

@@ -1,8 +1,8 @@
 """All contracts of a venue at one time, every five minutes: what changes compare with (pure).
 
 Changes of 24 hours and of 7 days compare only with these, never with the hourly record. That may
-come from the exchange's history, and an hour that is within five minutes of the wanted time for ten
-minutes of each hour would make a change appear and disappear.
+come from the exchange's history. It also has a value near the wanted time for only ten minutes of
+each hour, so a change would appear and disappear.
 """
 
 from base64 import b64decode, b64encode
@@ -19,7 +19,7 @@ from barograph.kit.timestamps import DAY, MINUTE
 from barograph.markets.records import Frame, PastValues, Perpetual
 
 FRAME_STEP = 5 * MINUTE
-"""The collector keeps the first reading of each."""
+"""The collector keeps the first reading of each step."""
 
 NEAR = 5 * MINUTE
 """How far a frame may be from 24 hours or 7 days before a reading, and the reading that is recorded

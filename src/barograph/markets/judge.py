@@ -408,9 +408,10 @@ class MarketJudge:
         )
 
     def _totals(self, at: int) -> LiquidationTotals:
-        """The liquidations of 24 hours; while their sides are disputed, without sides."""
+        """The liquidations of 24 hours; without sides if these were disputed at any time of it."""
         totals = self._liquidations.totals(at, self._bases)
-        if "liquidation-side" not in self.disputed:
+        was_disputed = self._trailing.disputed_sides.within(at - DAY, at)
+        if not was_disputed and "liquidation-side" not in self.disputed:
             return totals
         return replace(totals, long_pct=None, by_contract=None)
 

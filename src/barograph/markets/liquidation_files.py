@@ -66,7 +66,7 @@ class LiquidationRecord(WireModel):
     usd: Annotated[float, Field(description="Size times price in USD, rounded to cents.")]
 
     disputed: Annotated[
-        bool, Field(description="Whether sides contradicted the price then: `side` may be wrong.")
+        bool, Field(description="True if sides contradicted the price, so `side` may be wrong.")
     ]
 
 

@@ -22,7 +22,7 @@ MOST_VOTES = 2
 
 CERTAIN = 9
 """Three to five comparisons that contradict, with none that agrees. One in ten liquidations is at a
-turn of the market, so fewer come by chance within a month."""
+turn of the market, so fewer contradictions than these happen by chance within a month."""
 
 FINE = 2
 """One comparison may contradict by chance."""
@@ -64,7 +64,7 @@ class SideScores:
         liquidations: Mapping[str, Sequence[Liquidation]],
         span: tuple[int, int],
     ) -> Iterator[tuple[str, str]]:
-        """What is wrong with each venue, empty if nothing is; no answer while that is unknown."""
+        """What is wrong with each venue, empty if nothing is; nothing while that is unknown."""
         closed = {
             venue: found
             for venue, reading in readings.items()

@@ -60,7 +60,7 @@ class SettlementReport(NamedTuple):
     """When this revision was first read."""
 
     origin: Origin = "measured"
-    """Whether we read it at the time of the settlement, or later from the exchange's history."""
+    """Measured if we read the venue before the settlement and the report within `LATE_REPORT`."""
 
 
 class SettledFunding(NamedTuple):
@@ -72,7 +72,7 @@ class SettledFunding(NamedTuple):
     funding_interval_hours: float
     read_at: int
     is_backfilled: bool = False
-    """Whether we read the report later than at the time of the settlement."""
+    """Whether we weren't reading the venue then, or read the report more than 8 hours later."""
 
 
 class SettledSums(Struct, frozen=True, array_like=True):

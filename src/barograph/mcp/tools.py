@@ -206,7 +206,7 @@ TOOLS = (
     Tool(
         GUIDES,
         "Guides",
-        "27 paid guides or a sample, in USD.",
+        "Catalog of 27 paid guides or a sample; prices in USD.",
         _members(Guides),
     ),
     Tool(

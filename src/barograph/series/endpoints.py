@@ -46,8 +46,8 @@ _ORIGIN = (
 )
 _WATCHED = (
     "Share of the interval's elapsed time in which we watched liquidations, from 0 to 1. A "
-    "settlement has 1 if we were reading then and got its report within 8 hours, else 0. Null if "
-    "the interval has just begun, for changes and daily figures, and at a venue without "
+    "settlement has 1 if we read the venue then and got the report within 8 hours, else 0. Null "
+    "if the interval has just begun, for changes and daily figures, and at a venue without "
     "liquidations."
 )
 _VALUE = (

@@ -109,8 +109,8 @@ class Tuning(Group):
         5.0,
         gt=0,
         le=60,
-        description="Seconds between two readings of all perpetuals; at least 2 with Hyperliquid, "
-        "because of its rate limit.",
+        description="Seconds between two readings of all perpetuals; at least 2 with Hyperliquid "
+        "or Binance, because of their rate limits.",
     )
     feed_max_age_seconds: float = Field(
         30.0,

@@ -138,8 +138,8 @@ def liquidation_pressure(evidence: MarketEvidence, last: Signal | None) -> Signa
     The label follows the percentile of the liquidations' USD total among all hours that we watched:
     quiet up to the 20th, elevated from the 90th, extreme from the 99th, normal in between. The
     label goes back towards normal only after the percentile has been more than 10 points inside the
-    edge for 60 minutes. The signal is unknown if we watched too little of the last hour, or less
-    than seven days of hours.
+    edge for 60 minutes. The signal is unknown if we watched too little of the last hour, or fewer
+    than 168 of the hours before.
     """
     known = evidence.trailing.liquidation_totals(evidence.min_watched_pct)
     if evidence.lacks_liquidations:
@@ -302,15 +302,16 @@ def us_rates(evidence: MacroEvidence) -> SignalResult:
     of a random walk. The label is bear if the 10-year yield rose by its usual move or more, bull if
     it fell by as much; steepening and flattening likewise for the slope; consolidation if neither
     moved that far. The value names the newest day. The signal is unknown with less than 61 days of
-    both yields, or if that day is more than two US business days old.
+    both yields, or if the newest day is more than two US business days old.
     """
     now = yield_curve(evidence)
     if now is None:
         return NOT_KNOWN
-    change, slope = 100 * now.us10y_change.points, 100 * now.slope
+    change, slope_change = now.us10y_change, now.slope_change
     value = (
-        f"10y {now.us10y:.2f} %, {change:+.0f} bp in 20 days ({abs(now.us10y_change.moves):.2f} "
-        f"times the usual move); slope {slope:+.0f} bp; as of {now.day}"
+        f"10y {now.us10y:.2f} %, {100 * change.points:+.0f} bp in 20 days ({abs(change.moves):.2f} "
+        f"times the usual move); slope {100 * now.slope:+.0f} bp, {100 * slope_change.points:+.0f} "
+        f"bp in 20 days ({abs(slope_change.moves):.2f} times); as of {now.day}"
     )
     return SignalResult(now.move, value)
 

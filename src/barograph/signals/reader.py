@@ -9,7 +9,7 @@ from barograph.markets.venues import source_of
 from barograph.markets.view import PERPETUALS, is_fresh
 from barograph.settings import Settings
 from barograph.signals.documents import signals_document, unknown_signals
-from barograph.signals.methods import DAILY, METHODS
+from barograph.signals.methods import BY_KEY, DAILY
 from barograph.signals.records import SIGNALS, Signal, Signals
 
 NEVER = 0
@@ -31,17 +31,18 @@ class SignalsReader:
     def __init__(self, settings: Settings) -> None:
         self._market_limit = int(settings.feed_max_age_seconds * SECOND)
         self._base_url = settings.base_url
-        self._source = source_of(settings.venue_names[0], settings.exchange_source)
-        figures = settings.macro_source or FIGURES
-        self.sources = {
-            method.key: figures if method.key in DAILY else self._source for method in METHODS
-        }
-        """The source of each signal's data, by its key."""
-
-        all_venues = (source_of(name, settings.exchange_source) for name in settings.venue_names)
-        self.sources["cross-venue-funding"] = "; ".join(all_venues)
-
+        self._sources = [source_of(name, settings.exchange_source) for name in settings.venue_names]
+        self._figures = settings.macro_source or FIGURES
         self._rendered: tuple[Signals | None, Document] | None = None
+
+    def sources(self, board: Board) -> dict[str, str]:
+        """The source of each signal's data, by its key."""
+        market, judged = board.latest(PERPETUALS), board.latest(SIGNALS)
+        source = self._sources[0] if market is None else market.source
+        used = source if judged is None else judged.source
+        compared = "; ".join(each for each in self._sources if each in used)
+        sources = {key: self._figures if key in DAILY else source for key in BY_KEY}
+        return {**sources, "cross-venue-funding": compared or source}
 
     def fresh(self, board: Board, now: int) -> Signals | None:
         """The last signals without the stale ones; None if all are stale."""
@@ -100,7 +101,7 @@ class SignalsReader:
     def _render(self, board: Board, judged: Signals | None, now: int) -> Document:
         return signals_document(
             self.signals(board, now),
-            source=self._source if judged is None else judged.source,
+            source=self._sources[0] if judged is None else judged.source,
             updated_at=NEVER if judged is None else judged.as_of,
             since=now,
             until=self.known_until(board, now),

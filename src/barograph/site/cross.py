@@ -219,7 +219,7 @@ class VenueRow(NamedTuple):
             return "not published", ""
         published = f"The venue publishes {COMPLETENESS[kind]}."
         if seen is None:
-            return "unknown: we covered too little of the 24 hours", published
+            return "unknown: we covered too little of 24 hours, or sides are disputed", published
         bound = "" if kind == "all" else "at least "
         return f"{bound}{usd(seen[0])} long, {usd(seen[1])} short", published
 

@@ -215,7 +215,7 @@ def _current(site: Site, now: int) -> CurrentSignals:
     ends = site.signals.ends(site.board, now)
     market_at = None if market is None else market.as_of
     expected = expected_signals(site.board, now)
-    return CurrentSignals(signals, ends, site.signals.sources, market_at, expected)
+    return CurrentSignals(signals, ends, site.signals.sources(site.board), market_at, expected)
 
 
 def _until(site: Site, now: int, *, is_read: bool) -> int:

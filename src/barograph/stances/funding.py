@@ -98,6 +98,8 @@ def propose(
     if not newest.at <= now < end:
         return None
     used = [each for each in settlements if each.at > newest.at - EVIDENCE]
+    if newest.hours > used[-2:][0].hours:  # a report may be missing
+        return None
     score = _scores(used)
     start = iso_timestamp(newest.at)
     return Proposal(

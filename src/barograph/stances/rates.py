@@ -1,7 +1,7 @@
 """The rule of `rates-desk`, from US Treasury yields and overnight rates (pure).
 
 A leg is one data day. The rule compares the ten-year yield and the slope from three months to ten
-years with twenty observations before, in units of the usual move over as many. Inversion begins at
+years with twenty observations before, in units of the usual move over twenty. Inversion begins at
 -5 basis points, ends at +5, and shifts the label by one step towards cautious.
 """
 

@@ -54,7 +54,7 @@ PROCESSES = 1
 would first have to simulate the whole world."""
 
 PACE = 5 * MINUTE
-"""In the recent past, bitcoin is observed this often: what labels change by."""
+"""How often bitcoin is observed in the recent past, because labels change within an hour."""
 
 FRAME_STEP = 10 * MINUTE
 """In the recent past, all prices are observed this often, so that one is within five minutes of 7
@@ -186,7 +186,7 @@ def _between(step: Step, pace: int) -> range:
 
 
 def _bitcoin(world: World, time: int) -> Perpetual:
-    """As the exchange writes it, without writing and reading it: there are very many."""
+    """As the exchange would send it, but not encoded and decoded, because there are very many."""
     contract = next(each for each in world.perpetuals if each.coin == "BTC")
     price = _price(world, contract, time)
     coins = round(world.open_interest(contract, time), contract.size_decimals)

@@ -209,7 +209,7 @@ def _position(contract: Contract) -> tuple[float, float, float, str, str]:
 
 
 def _poisson(fraction: float, mean: float) -> int:
-    """The Poisson number at a fraction of all; for small means only."""
+    """The quantile of a Poisson distribution; for small means only."""
     count, chance = 0, math.exp(-mean)
     while fraction >= chance and count < _LARGEST_CLUSTER:
         fraction -= chance

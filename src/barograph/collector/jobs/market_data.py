@@ -35,6 +35,7 @@ from barograph.markets.liquidation_files import (
 from barograph.markets.records import MAJORS, ContractName, Perpetual, majors_first
 from barograph.markets.settlements import (
     LONGEST_WINDOW,
+    SHORTEST_WINDOW,
     SettledSums,
     SettledWindows,
     SettlementReport,
@@ -164,11 +165,12 @@ def _health_after(
 
 
 class SettlementJob(Job):
-    """Reads a venue's reports of settled funding: of every contract that settled since the last.
+    """Reads a venue's reports of settled funding, for every contract that settled since its last.
 
     BTC, ETH and SOL come first, and their last 30 days are read again every few minutes, because
     stances are built on them and an exchange may revise a rate. Of the others, the last day before
-    the newest report is read again. The exchange's adapter paces the calls.
+    the newest report is read again, or those 30 days once if a report in them is missing. The
+    exchange's adapter paces the calls.
     """
 
     def __init__(
@@ -189,6 +191,7 @@ class SettlementJob(Job):
         """The newest report of each contract."""
 
         self._asked_at: dict[str, int] = {}
+        self._read_before: set[str] = set()
         self._sums: dict[str, tuple[SettledSums, ...]] = {}
         self._published: SettledWindows | None = None
 
@@ -211,7 +214,7 @@ class SettlementJob(Job):
                 await self._publish({each.contract for each in contracts}, lease)
 
     async def _read(self, perpetual: Perpetual, lease: Lease) -> bool:
-        """Read the reports of one contract if they are due; return whether that did not fail."""
+        """Read the reports of one contract if they are due; return False if that failed."""
         now, contract, is_major = self._clock(), perpetual.contract, perpetual.base in MAJORS
         is_late = self._newest.get(contract, 0) < last_settlement(perpetual, now - MINUTE)
         waits = now - self._asked_at.get(contract, 0) < SETTLEMENT_PAUSE
@@ -224,7 +227,9 @@ class SettlementJob(Job):
         if not known and not is_major and await self._is_filled_later(contract, now):
             self._asked_at[contract] = now
         elif is_late or is_major:
-            start = now - LONGEST_WINDOW if is_major or not known else known[-1].at
+            month = (each.pct_30d for each in self._sums.get(contract, ()))
+            is_whole = contract in self._read_before or any(pct is not None for pct in month)
+            start = known[-1].at if known and is_whole and not is_major else now - LONGEST_WINDOW
             return await self._ask(name, start - DAY, lease)
         return True
 
@@ -256,6 +261,7 @@ class SettlementJob(Job):
             lambda tx: record_settlement_reports(tx, self._venue, rates, now)
         )
         self._note(name.contract, await recent_settled_rates(self._database, name, now), now)
+        self._read_before.add(name.contract)
         return True
 
     def _note(self, contract: str, reports: Sequence[SettlementReport], now: int) -> None:
@@ -264,8 +270,10 @@ class SettlementJob(Job):
             self._sums[contract] = window_sums(settled_windows(reports, now), now)
 
     async def _publish(self, listed: set[str], lease: Lease) -> None:
+        oldest = self._clock() - 2 * SHORTEST_WINDOW  # as `window_sums`
+        known = ((name, sums) for name, sums in self._sums.items() if name in listed)
         settled = SettledWindows(
-            {name: sums for name, sums in self._sums.items() if name in listed}
+            {name: tuple(each for each in sums if each.end > oldest) for name, sums in known}
         )
         if settled != self._published:
             published = [Publication.of(SETTLED.of(self._venue), settled)]

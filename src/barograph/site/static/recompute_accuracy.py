@@ -550,9 +550,9 @@ def headline(rows: dict[tuple[str, str, str], Json], legs: int) -> str:
         sides = [(row["followed"]["count"], row["others"]["count"]) for row in tests.values()]
         cases, spells = max(map(min, sides)), max(row["episodes"] for row in tests.values())
         return (
-            "Too few cases to say anything: to compare “constructive” or “cautious” with the other "
+            "There are too few cases. To compare “constructive” or “cautious” with the other "
             f"labels, we need {FEWEST} cases on each side and {FEWEST_EPISODES} episodes. We have "
-            f"at most {cases} and {spells}."
+            f"at most {cases} case{'s' * (cases != 1)} and {spells} episode{'s' * (spells != 1)}."
         )
     texts = []
     for found, words in FINDINGS.items():

@@ -224,10 +224,11 @@ async function load({ series: address, step, time }) {
 // What the chart draws of a series: samples at every step from `start` on, or sums of liquidations per step.
 function drawn({ points, interval_seconds: seconds, as_of: end }, step, start) {
   const columns = new Map();
-  for (const { at, long_usd: long, short_usd: short, watched } of points.filter((each) => "long_usd" in each)) {
+  for (const { at, long_usd: long, short_usd: short, watched, disputed } of points.filter((each) => "long_usd" in each)) {
     const since = Date.parse(at);
     const begin = Math.floor(since / step) * step;
     const column = columns.get(begin) ?? { long_usd: null, short_usd: null, watched: 0 };
+    column.disputed ||= disputed;
     if (long !== null) [column.long_usd, column.short_usd] = [column.long_usd + long, column.short_usd + short];
     column.watched += watched * (Math.min(since + seconds * 1_000, Date.parse(end)) - since);
     if (begin + step > start) columns.set(begin, column);
