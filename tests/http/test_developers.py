@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from barograph.kit.timestamps import HOUR
 from barograph.mcp.tools import TOOLS
 from barograph.signals.methods import METHODS
 from barograph.site.developers.interface import COMMON_STATUSES
 from barograph.site.developers.reference import SECTIONS
+from support.clock import START
 from support.descriptions import operations
 from support.markets import reading, shares
 from support.node import NODE
@@ -287,6 +289,8 @@ def test_the_programs_run_as_they_stand(tmp_path: Path) -> None:
         return Answer(200, [(b"content-type", b"application/json")], bodies[target])
 
     with on_a_port(answer) as base_url, fresh_service(tmp_path, base_url=base_url) as service:
+        for at in (START // HOUR * HOUR, START):
+            service.publish(reading(at))
         page = developers(service)
         for target in ("/api/agent/derivatives?symbol=BTC", "/api/agent/market-state"):
             bodies[target] = service.ask(target).body

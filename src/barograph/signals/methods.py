@@ -197,9 +197,10 @@ def btc_open_interest_trend(evidence: MarketEvidence, last: Signal | None) -> Si
 def btc_realised_volatility(evidence: MarketEvidence, last: Signal | None) -> SignalResult:
     """The 24-hour volatility of BTC's hourly returns, compared with its values of the last 30 days.
 
-    The volatility is annualised without subtracting the mean. One price that is more than three
-    standard deviations from both its neighbours, on the same side, is left out, because it may be
-    wrong. For the same reason, a sudden move in the last hour counts in full only an hour later.
+    The volatility is annualised without subtracting the mean. One price is left out, because it may
+    be wrong, if the moves to it and away from it exceed three standard deviations and one takes
+    back at least half of the other. For the same reason, a sudden move in the first or last hour
+    counts only up to that limit.
     The label follows the percentile among the values computed for each recorded hour: calm up to
     the 20th, turbulent from the 80th, normal in between. The label goes back to normal only after
     the percentile has been more than 10 points inside the edge for 60 minutes. The signal is
