@@ -172,6 +172,9 @@ class TrailingRecord:
         if known and hour.at <= known[-1].at:
             return
         known.append(hour)
+        for min_pct, covered in self._covered.items():
+            if hour.watched_pct >= min_pct:
+                covered.append(hour)
         for min_pct, totals in self._totals.items():
             if hour.watched_pct >= min_pct:
                 insort(totals, hour.total_usd)
@@ -232,11 +235,13 @@ class TrailingRecord:
 
     def _drop_liquidations(self, part: slice) -> None:
         for hour in self._liquidations[part]:
+            for min_pct, covered in self._covered.items():
+                if hour.watched_pct >= min_pct:
+                    covered.remove(hour)
             for min_pct, totals in self._totals.items():
                 if hour.watched_pct >= min_pct:
                     _remove(totals, hour.total_usd)
         del self._liquidations[part]
-        self._covered.clear()
 
 
 class _MajorHours:

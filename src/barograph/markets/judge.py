@@ -157,7 +157,8 @@ class MarketJudge:
 
         self._reports_until = 0
         self.settled_windows: dict[str, Mapping[int, float]] = {}
-        """What each major settled in every eight hours, by base asset and end."""
+        """What each major settled in every eight hours, by base asset and end, if there is another
+        venue to compare with."""
 
         self._trailing = TrailingRecord()
         self._frames = FrameRecord()
@@ -210,7 +211,8 @@ class MarketJudge:
             new = (each for each in known if each.read_at > self._reports_until)
             self._settled += [each for each in new if not each.is_backfilled]
             newest = max([newest, *(report.read_at for report in reports)])
-            if contract == VENUES[self.venue].contract(base):
+            is_compared = len(self._settings.venue_names) > 1
+            if is_compared and contract == VENUES[self.venue].contract(base):
                 self.settled_windows[base] = settled_windows(reports, now)
         self._reports_until = newest
 

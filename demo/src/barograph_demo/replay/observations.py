@@ -46,8 +46,8 @@ from barograph_demo.servers.tickers import decimal, newest_ratio, position_ticke
 from barograph_demo.world.contracts import Contract
 from barograph_demo.world.world import World
 
-BATCH = 60
-"""Observations that are handed over together."""
+BATCH = 24
+"""Observations that are handed over together; the judge waits for the first ones."""
 
 PROCESSES = 1
 """Observing takes about as long as judging, which happens at the same time. Each further process

@@ -1,7 +1,7 @@
 """Replays the demo's past through the collector's own code: record, judge, publish."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import aclosing
 from urllib.parse import parse_qsl
 
@@ -23,7 +23,7 @@ from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.macro.evidence import day_of
 from barograph.macro.store import import_figures
 from barograph.markets.records import MAJORS, Perpetuals
-from barograph.markets.settlements import REVISION_DELAY, SettledRate
+from barograph.markets.settlements import REVISION_DELAY
 from barograph.markets.store import record_settlement_reports
 from barograph.markets.venues import BYBIT, VENUES
 from barograph.markets.view import PERPETUALS
@@ -302,16 +302,16 @@ class StanceReplay:
     async def _read_settlements(self) -> None:
         """Read the reports of BTC, ETH and SOL; the collector back-fills those of the others."""
         until = self._at - STANCE_DAYS * DAY if self._settled_until is None else self._settled_until
-        for base in MAJORS:
-            contract = VENUES[BYBIT].contract(base)
-            # An exchange may correct a rate a day later.
-            rates = await self._exchange.past_settlements(contract, until - 2 * DAY, self._at + 1)
+        span = until - 2 * DAY, self._at + 1  # an exchange may correct a rate a day later
+        contracts = [VENUES[BYBIT].contract(base) for base in MAJORS]
+        reports = [await self._exchange.past_settlements(each, *span) for each in contracts]
 
-            async def work(tx: Transaction, rates: Sequence[SettledRate] = rates) -> None:
-                await self._lease.fence(tx)
+        async def work(tx: Transaction) -> None:
+            await self._lease.fence(tx)
+            for rates in reports:
                 await record_settlement_reports(tx, BYBIT, rates, self._at)
 
-            await self._database.write(work)
+        await self._database.write(work)
         self._settled_until = self._at
 
     async def _import_fund(self, tx: Transaction) -> None:
