@@ -326,16 +326,6 @@ def test_a_revoked_one_opens_nothing_and_revoking_again_changes_nothing(desk: De
     ]
 
 
-def test_revoking_one_of_two_that_overlap_leaves_the_other(desk: Desk) -> None:
-    one, other = desk.grant(), desk.grant()
-    desk.revoke(one.id)
-
-    assert desk.is_open()
-    assert desk.find(active_only=True) == [other]
-    desk.revoke(other.id)
-    assert not desk.is_open()
-
-
 def test_an_unknown_id_cannot_be_revoked_or_shown(desk: Desk) -> None:
     with pytest.raises(UnknownEntitlement):
         desk.revoke("ent_0000000000000000")

@@ -172,17 +172,6 @@ def test_a_planted_edge_is_found_and_shown_with_its_size_and_a_caution() -> None
     assert CAUTION in found.headline
 
 
-def test_a_trend_that_lasts_is_one_episode() -> None:
-    calm = [case(each, START + 8 * each * HOUR, "neutral") for each in range(1, 161)]
-    rising = [case(each, START + 8 * each * HOUR, "constructive") for each in range(161, 201)]
-    trend = [max(0, hour - 160 * 8) / 800 for hour in range(2_000)]
-    points = [SeriesPoint(START + hour * HOUR, 100 + each) for hour, each in enumerate(trend)]
-    found = kind_accuracy(KIND, [*calm, *rising], {BTC_RETURN: points}, START + 2_000 * HOUR)
-
-    shown = row(found, "constructive", BTC_RETURN, "8h")
-    assert (shown.followed.count, shown.episodes, shown.finding) == (40, 1, "too-few")
-
-
 def test_the_opposite_of_a_claim_is_said() -> None:
     found = with_edge(-0.003, "constructive", "neutral")
 

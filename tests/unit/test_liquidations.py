@@ -196,33 +196,6 @@ def test_watched_spans_agree_with_a_model_that_marks_every_slot(added: Spans, as
     assert log.watched_pct(as_of * SLOT) == 10_000 * seen // SLOTS / 100
 
 
-@given(spans, st.randoms(use_true_random=False))
-@settings(max_examples=60)
-def test_spans_add_up_in_any_order_and_from_a_list(added: Spans, chance: random.Random) -> None:
-    one = WatchedSpans()
-    for start, end in added:
-        one.add(start, end)
-    shuffled = added * 2
-    chance.shuffle(shuffled)
-    other = WatchedSpans(shuffled)
-
-    assert one.watched_pct(DAY) == other.watched_pct(DAY)
-    assert one.add(0, 3_000) == other.add(0, 3_000)
-
-
-@pytest.mark.parametrize(
-    ("watched", "pct"),
-    [
-        ([(START - DAY, START)], 100.0),
-        ([(START - DAY, START - 1)], 99.99),
-        ([(START - DAY, START - DAY // 2), (START - DAY // 4, START)], 75.0),
-        ([(START - 10, START - 10)], 0.0),
-    ],
-)
-def test_coverage_is_the_watched_share_of_a_day(watched: Spans, pct: float) -> None:
-    assert WatchedSpans(watched).watched_pct(START) == pct
-
-
 def test_a_span_is_summed_by_contract_and_side_with_its_first_instant_but_not_its_last() -> None:
     window = LiquidationWindow()
     window.add([event(START), event(START + MINUTE - 1, size=2), event(START + MINUTE, size=4)])

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from barograph.macro.records import (
     OPERATOR_AUM,
@@ -151,17 +149,3 @@ def test_a_change_is_over_so_many_observations_or_not_known() -> None:
     assert change_over(values, 2) == 0.12
     assert change_over(values, 3) is None
     assert change_over([], 1) is None
-
-
-@given(st.lists(st.integers(900, 1100), min_size=2, max_size=12))
-def test_flows_add_up_to_the_change_of_shares(shares: list[int]) -> None:
-    days = [f"2026-06-{day:02d}" for day in (1, 2, 3, 4, 5, 8, 9, 10, 11, 12, 15, 16)]
-    figures = {
-        day: (float(count), 50.0, count / 100) for day, count in zip(days, shares, strict=False)
-    }
-
-    found = issuer_series(fund("ibit", figures), "ibit").days
-
-    flows = [each.net_flow_usd for each in found[1:] if each.net_flow_usd is not None]
-    assert len(flows) == len(shares) - 1
-    assert sum(flows) == 50.0 * (shares[-1] - shares[0])

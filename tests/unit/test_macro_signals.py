@@ -212,13 +212,6 @@ def test_where_nothing_was_ever_judged_a_failure_judges_only_what_is_known() -> 
     }
 
 
-def test_without_the_exchange_figures_that_get_too_old_become_unknown() -> None:
-    late = judge_macro(both(START + 10 * DAY), "a venue", None)
-
-    assert {each.label for each in late.signals} == {"unknown"}
-    assert late.source == "a venue"
-
-
 def test_a_method_of_figures_that_fails_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
     # No publisher has such a yield; a method that cannot read it stands for any that is wrong.
     wrong = both()._replace(us3m=yields(US3M, [None] * 61))  # type: ignore[list-item]

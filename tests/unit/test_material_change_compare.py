@@ -289,22 +289,6 @@ def test_null_is_an_absent_level() -> None:
     assert [(each.path, each.before) for each in found.numeric_changes] == [("levels.sofr", None)]
 
 
-_NUMBERS = st.none() | st.floats(-1e12, 1e12) | st.floats(-10, 10).map(lambda x: round(x, 2))
-
-
-@given(before=_NUMBERS, after=_NUMBERS)
-def test_a_delta_changes_sign_with_direction(before: float | None, after: float | None) -> None:
-    there, back = change(before, after), change(after, before)
-
-    if there is None or back is None:
-        assert there is back is None
-        assert before == after
-        return
-    assert (there.before, there.after) == (back.after, back.before)
-    assert there.material == back.material
-    assert there.delta == (None if back.delta is None else -back.delta)
-
-
 @given(before=st.integers(-10_000, 10_000), after=st.integers(-10_000, 10_000))
 def test_published_figures_differ_by_what_anyone_works_out_by_hand(before: int, after: int) -> None:
     found = change(before / 100, after / 100)

@@ -150,16 +150,6 @@ def test_a_consistency_proof_is_the_naive_one_and_no_other_is_accepted(data: st.
     assert not is_consistent(older, before, size, bytes(32), proof)
 
 
-@pytest.mark.parametrize("place", [0, 3, 5])
-def test_a_rewritten_digest_has_no_consistency_proof(place: int) -> None:
-    rewritten = [*DIGESTS[:place], digest(-1), *DIGESTS[place + 1 : 11]]
-
-    proof = consistency_proof(rewritten, 6)
-
-    before, after = tree_root(DIGESTS[:6]), tree_root(rewritten)
-    assert not is_consistent(6, before, 11, after, proof)
-
-
 def test_every_tree_continues_the_empty_one_and_none_a_larger_one() -> None:
     root = tree_root(DIGESTS)
     assert consistency_proof(DIGESTS, 0) == []

@@ -133,17 +133,6 @@ def test_a_missing_rate_forgets_the_candidate() -> None:
     assert judged[-1].candidate_since == judged[-1].as_of
 
 
-@given(st.lists(st.floats(-0.0024, 0.0024), max_size=40), st.sampled_from([1, 2, 4, 8]))
-@settings(deadline=None, max_examples=60)
-def test_funding_around_its_pin_keeps_the_label(offsets: list[float], interval: float) -> None:
-    pinned_rate = PIN * interval / 8
-    series = [(MINUTE, eight_hour_rate(pinned_rate, interval) + offset) for offset in offsets]
-
-    judged = follow([(1, 0.0), *series], dwell=0)
-
-    assert {each.label for each in judged} == {"neutral"}
-
-
 @given(st.sampled_from(LABELS), st.lists(st.floats(0, 1), min_size=1, max_size=40), st.data())
 @settings(deadline=None, max_examples=60)
 def test_labels_are_kept_inside(label: Label, places: list[float], data: st.DataObject) -> None:

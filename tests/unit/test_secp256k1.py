@@ -32,16 +32,6 @@ def test_a_key_has_the_published_address(key: int, address: str) -> None:
     assert address_of(key) == address
 
 
-def test_a_signature_is_the_published_one() -> None:
-    digest = bytes.fromhex("be609aee343fb3c4b28e1df9e632fca64fcfaede20f02e86244efddf30957bd2")
-
-    assert sign(digest, COW).hex() == (
-        "4355c47d63924e8a72e509b65029052eb6c299d53a04e167c5775fd466751c9d"
-        "07299936d304c153f6443dfa05f40ff007d72911b6f72307f996231605b91562"
-        "1c"
-    )
-
-
 @settings(max_examples=15, deadline=None)
 @given(keys, st.binary(min_size=32, max_size=32))
 def test_the_signer_is_recovered_of_this_message_only(key: int, digest: bytes) -> None:

@@ -367,13 +367,3 @@ def test_every_signal_is_judged_in_the_order_of_the_catalog_whatever_is_missing(
         assert (judged.as_of, judged.source) == (AT, SOURCE)
         assert [each.key for each in judged.signals] == [each.key for each in METHODS]
         assert {each.as_of for each in judged.signals} == {AT}
-
-
-def test_each_signal_continues_from_its_own_last_label() -> None:
-    keys = {"funding-breadth": "longs-pay", "btc-funding-regime": "balanced"}
-    last = {key: Signal(key, "n", label, "v", AT - MINUTE) for key, label in keys.items()}
-
-    judged = judge_all(evidence(contracts(17, 0, 100)), NO_FIGURES, last)
-
-    labels = {signal.key: signal.label for signal in judged.signals}
-    assert (labels["funding-breadth"], labels["btc-funding-regime"]) == ("longs-pay", "neutral")

@@ -193,12 +193,6 @@ def test_only_a_correction_of_published_digits_changes_anything(
     assert "score24hAgo" in later.levels
 
 
-def test_the_same_settlements_are_the_same_evidence() -> None:
-    known = settled(*[0.01] * 95)
-
-    assert judged(known, NOW).leg == judged(known, NOW + MINUTE).leg
-
-
 @given(
     rates=st.lists(st.floats(-3, 3, allow_nan=False), min_size=1, max_size=120),
     hours=st.sampled_from([1, 2, 4, 8]),

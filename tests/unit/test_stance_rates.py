@@ -170,15 +170,6 @@ def test_inversion_is_entered_and_left_five_points_beyond_zero() -> None:
     assert left == [False, True, True]
 
 
-@given(slopes=st.lists(st.floats(-0.2, 0.2), max_size=40))
-def test_inversion_does_not_flap_within_the_dead_zone(slopes: list[float]) -> None:
-    inverted = False
-    for slope in slopes:
-        before, inverted = inverted, is_inverted(slope, was_inverted=inverted)
-        if abs(slope) < 0.05:
-            assert inverted == before
-
-
 def test_a_change_below_the_usual_move_has_no_direction() -> None:
     def move(ten_years: float, slope: float) -> str:
         return curve_move(CurveChange(9.9, ten_years), CurveChange(9.9, slope))

@@ -14,14 +14,12 @@ from barograph.markets.evidence import (
     TRAILING,
     Hour,
     TrailingRecord,
-    change_pct,
     percentile_rank,
     realised_volatility,
 )
 from barograph.markets.frames import FrameRecord, frame_of, stored
 from barograph.markets.liquidations import LiquidationHour
 from barograph.markets.records import PastValues
-from barograph.markets.settlements import SettledFunding
 from support.evidence import AT, add_hours, add_liquidations, closed
 from support.markets import BTC
 
@@ -30,10 +28,6 @@ values = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=50)
 
 def hour(at: int, price: float = 100.0) -> Hour:
     return Hour(at, price, 5.0, None)
-
-
-def settlement(at: int, rate: float = 0.01, contract: str = "BTCUSDT") -> SettledFunding:
-    return SettledFunding(contract, at, rate, 8, at + 5_000)
 
 
 def test_hours_of_each_major_come_in_order_and_once() -> None:
@@ -98,30 +92,6 @@ def test_only_hours_that_were_watched_enough_are_compared_with() -> None:
 
     assert [each.watched_pct for each in trailing.liquidation_hours(95)] == [95.0, 100.0]
     assert len(trailing.liquidation_hours(0)) == 4
-
-
-def test_a_settlement_is_compared_with_the_last_signed_one_before_it() -> None:
-    trailing = TrailingRecord()
-    rates = (0.0, 0.02, -0.01, 0.0, 0.0, 0.05)
-    known = [settlement(AT + number * HOUR, rate) for number, rate in enumerate(rates)]
-    trailing.settled["BTCUSDT"] = known
-
-    before = [trailing.signed_before(each) for each in known]
-    assert before == [None, None, known[1], known[2], known[2], known[2]]
-    assert trailing.signed_before(settlement(AT + DAY, 0.01, "ETHUSDT")) is None
-
-
-def test_what_a_clock_ahead_of_time_added_is_dropped_when_it_is_set_back() -> None:
-    trailing = TrailingRecord()
-    trailing.add_hour("BTC", hour(AT + 365 * DAY))
-    trailing.add_liquidation_hour(closed(1.0, at=AT + 365 * DAY))
-
-    trailing.forget_after(AT)
-    trailing.add_hour("BTC", hour(AT))
-    trailing.add_liquidation_hour(closed(2.0, at=AT))
-
-    assert [each.at for each in trailing.hours("BTC")] == [AT]
-    assert trailing.liquidation_hours(0) == [closed(2.0, at=AT)]
 
 
 def test_volatility_is_that_of_24_hourly_returns_over_a_year() -> None:
@@ -230,11 +200,3 @@ def test_a_percentile_counts_equal_values_half(known: list[float], value: float)
         lower = sum(each < asked for each in known)
         equal = sum(each == asked for each in known)
         assert percentile_rank(asked, sorted(known)) == 100 * (lower + equal / 2) / len(known)
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "pct"),
-    [(100, 108, 8.0), (100, 92, -8.0), (100, 101, 1.0), (100, 95, -5.0), (4, 0, -100.0)],
-)
-def test_a_change_in_percent_is_exact(before: float, after: float, pct: float) -> None:
-    assert change_pct(before, after) == pct
