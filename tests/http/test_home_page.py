@@ -72,7 +72,7 @@ def test_the_market_is_told_at_a_glance(service: Service) -> None:
         "Long accounts: share of the accounts with a position, not of money.",
         "Next BTC settlement: 22:20 UTC",
         "Hatched: less than 95 % covered, or still in progress.",
-        "One public log covers the digests of the three paid stances",
+        "The three paid stances go into a public hash chain",
         "change of the regime or of a signal. Readings are in neither.",
         "Barograph, crypto market state as of 2026-11-06T21:20:00.000Z.",
         "curl https://barograph.example/api/agent/market-state",
