@@ -123,17 +123,12 @@ class Exchanges:
     def _bybit_quotes(self, at: int) -> Iterator[Quote]:
         kept = self.kept(at)
         for row in self.bybit("tickers", at)["list"]:
-            if row["symbol"] in kept:
-                yield Quote(
-                    row["symbol"],
-                    float(row["lastPrice"]),
-                    float(row["markPrice"]),
-                    percent(row["fundingRate"]),
-                    kept[row["symbol"]],
-                    int(row["nextFundingTime"]),
-                    float(row["singleOpenInterest"]),
-                    float(row["singleOpenInterestValue"]),
-                )
+            name = row["symbol"]
+            if name in kept:
+                price, mark = float(row["lastPrice"]), float(row["markPrice"])
+                rate, following = percent(row["fundingRate"]), int(row["nextFundingTime"])
+                coins, usd = (float(row[f"singleOpenInterest{each}"]) for each in ("", "Value"))
+                yield Quote(name, price, mark, rate, kept[name], following, coins, usd)
 
     def _hyperliquid_quotes(self, at: int) -> Iterator[Quote]:
         meta, contexts = self.hyperliquid("metaAndAssetCtxs", at)
@@ -159,16 +154,9 @@ class Exchanges:
         for row in self.binance("/fapi/v1/premiumIndex", at):
             name = row["symbol"]
             if name in kept:
-                yield Quote(
-                    name,
-                    float(prices[name]),
-                    float(row["markPrice"]),
-                    percent(row["lastFundingRate"]),
-                    hours[name],
-                    row["nextFundingTime"],
-                    None,
-                    None,
-                )
+                price, mark = float(prices[name]), float(row["markPrice"])
+                rate, following = percent(row["lastFundingRate"]), row["nextFundingTime"]
+                yield Quote(name, price, mark, rate, hours[name], following, None, None)
 
     def yields(self, column: str, at: int) -> dict[str, float]:
         """The yields of a maturity in this year's file and the one before, by ISO day."""
