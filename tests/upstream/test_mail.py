@@ -313,7 +313,7 @@ async def test_mail_goes_with_user_and_password_over_tls_to_who_has_a_trusted_ce
         url = f"{scheme}://user%40x:p%40ss%2Fw%23rd@"
         with pytest.raises(Unreachable):
             await sender(port, url).send(MAIL)
-        assert handler.taken == login.tried == []
+        assert (handler.taken, login.tried) == ([], [])
         await sender(port, url, tls=authority.client).send(MAIL)
     assert len(handler.taken) == len(login.tried) == 1
 
