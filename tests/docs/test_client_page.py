@@ -1,12 +1,9 @@
 """The code of docs/client.md, run exactly as it is written there, on a real port."""
 
-import asyncio
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from functools import partial
 from inspect import isfunction
 from pathlib import Path
 from queue import Queue
@@ -16,14 +13,13 @@ import pytest
 
 from barograph.kit.timestamps import DAY, iso_timestamp
 from barograph.markets.liquidations import LiquidationHour
-from barograph.markets.store import ReadingRow, record_rows
+from barograph.markets.store import ReadingRow
 from barograph_client import AsyncBarograph, Barograph, calls, errors
 from barograph_client import subscriber as events
 from barograph_client.clients import SECONDS, WHOLE
 from barograph_client.following import FIRST_PAUSE, LONGEST_PAUSE, SILENCE
 from barograph_client.reads import PATIENCE
 from support.clock import START
-from support.markets import reading, shares
 from support.readers import on_a_port
 from support.service import Answer
 from support.stances import FUNDING, RATES, proposal
@@ -33,15 +29,6 @@ PAGE = (Path(__file__).parents[2] / "docs" / "client.md").read_text("utf-8")
 EXAMPLES = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 FREE, ASYNC, PERPETUALS, CROSS, CHART, EVENTS, FOLLOWING = EXAMPLES
 UNBUFFERED = {**os.environ, "PYTHONUNBUFFERED": "1"}
-
-
-@pytest.fixture
-def service(tmp_path: Path) -> Iterator[SubscriberService]:
-    service = SubscriberService(tmp_path)
-    service.watch_day()
-    service.publish(reading(), shares())
-    yield service
-    service.close()
 
 
 def run(code: str, service: SubscriberService, folder: Path) -> list[str]:
@@ -101,8 +88,7 @@ def test_the_chart_s_points_and_the_watched_spans_are_printed(
     at = START // DAY * DAY
     row = ReadingRow("hour", "ETHUSDT", at, 1.0, 0.0, 8, 2.5, None)
     hour = LiquidationHour(at, 0.0, 0.0, 100.0)
-    rows = partial(record_rows, venue="bybit", readings=[row], liquidation_hours=[hour])
-    asyncio.run(service.database.write(rows))
+    service.record_market(readings=[row], liquidation_hours=[hour])
     point, *_, liquidations = run(CHART, service, tmp_path)
     assert point == f"{iso_timestamp(at)} 2.5 measured 0.25"
     assert liquidations.startswith("(Span(from_=")

@@ -1,11 +1,9 @@
 """SKILL.md: short, and every statement of it that can be checked is true."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
-import pytest
 import yaml
 
 from barograph.briefs.documents import DEFAULT_BRIEFS, MAX_BRIEFS, MIN_BRIEFS
@@ -14,7 +12,6 @@ from barograph.kit.timestamps import HOUR
 from barograph.limits.rate_limits import ANONYMOUS, PERSONAL
 from barograph.markets.regime import Label
 from barograph.material_change.query import PARAMETERS
-from support.markets import reading, shares
 from support.service import BASE_URL
 from support.stances import FUNDING
 from support.subscribers import FEED_NOW, SubscriberService, comparison_of
@@ -26,15 +23,6 @@ MOST_TOKENS = 1_000
 BYTES_A_TOKEN = 4
 ADDRESS = re.compile(r"/(?:api|badge|openapi)[\w/.?=&{}-]*")
 ENTITLED = {FEED_NOW, "/api/agents/material-change"}
-
-
-@pytest.fixture
-def service(tmp_path: Path) -> Iterator[SubscriberService]:
-    service = SubscriberService(tmp_path)
-    service.watch_day()
-    service.publish(reading(), shares())
-    yield service
-    service.close()
 
 
 def addresses() -> list[str]:

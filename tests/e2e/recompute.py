@@ -14,11 +14,10 @@ import math
 import sys
 import urllib.request
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
-from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -124,17 +123,12 @@ class Exchanges:
     def _bybit_quotes(self, at: int) -> Iterator[Quote]:
         kept = self.kept(at)
         for row in self.bybit("tickers", at)["list"]:
-            if row["symbol"] in kept:
-                yield Quote(
-                    row["symbol"],
-                    float(row["lastPrice"]),
-                    float(row["markPrice"]),
-                    percent(row["fundingRate"]),
-                    kept[row["symbol"]],
-                    int(row["nextFundingTime"]),
-                    float(row["singleOpenInterest"]),
-                    float(row["singleOpenInterestValue"]),
-                )
+            name = row["symbol"]
+            if name in kept:
+                price, mark = float(row["lastPrice"]), float(row["markPrice"])
+                rate, following = percent(row["fundingRate"]), int(row["nextFundingTime"])
+                coins, usd = (float(row[f"singleOpenInterest{each}"]) for each in ("", "Value"))
+                yield Quote(name, price, mark, rate, kept[name], following, coins, usd)
 
     def _hyperliquid_quotes(self, at: int) -> Iterator[Quote]:
         meta, contexts = self.hyperliquid("metaAndAssetCtxs", at)
@@ -160,16 +154,9 @@ class Exchanges:
         for row in self.binance("/fapi/v1/premiumIndex", at):
             name = row["symbol"]
             if name in kept:
-                yield Quote(
-                    name,
-                    float(prices[name]),
-                    float(row["markPrice"]),
-                    percent(row["lastFundingRate"]),
-                    hours[name],
-                    row["nextFundingTime"],
-                    None,
-                    None,
-                )
+                price, mark = float(prices[name]), float(row["markPrice"])
+                rate, following = percent(row["lastFundingRate"]), row["nextFundingTime"]
+                yield Quote(name, price, mark, rate, hours[name], following, None, None)
 
     def yields(self, column: str, at: int) -> dict[str, float]:
         """The yields of a maturity in this year's file and the one before, by ISO day."""
@@ -215,101 +202,133 @@ class Exchanges:
         rates = {round(int(at) / HOUR) * HOUR: percent(rate) for at, rate in pairs}
         return {at: rate for at, rate in rates.items() if start <= at < end}
 
+    def long_share(self, venue: str, contract: str, at: int) -> float:
+        """The share of the accounts that were long, in percent."""
+        if venue == "bybit":
+            query = {"symbol": contract, "period": "5min", "limit": "1"}
+            return percent(self.bybit("account-ratio", at, **query)["list"][0]["buyRatio"])
+        path, query = "/futures/data/globalLongShortAccountRatio", {"period": "5m", "limit": "1"}
+        return percent(self.binance(path, at, symbol=contract, **query)[0]["longAccount"])
 
-class Comparison:
-    """Counts compared numbers and keeps the differences."""
+    def liquidated(self, start: int, end: int) -> float:
+        """The liquidations of crypto perpetuals in a span, in USD."""
+        kept = self.kept(start)
+        return sum(
+            float(size) * float(price)
+            for _, symbol, _, size, price in self.world.liquidations(start, end)
+            if symbol in kept
+        )
 
-    def __init__(self) -> None:
-        self.door = ""
+
+class Checker:
+    """Reads the doors of a demo, compares each number and keeps the differences."""
+
+    def __init__(self, base_url: str, data: Path) -> None:
+        self._base_url = base_url.rstrip("/")
+        self._exchanges = Exchanges(data)
+        self._door = ""
         self.compared: Counter[str] = Counter()
         self.differences: list[str] = []
 
-    def equal(self, what: str, published: object, expected: object, places: int = 9) -> None:
+    def check(self) -> None:
+        """Compare every door once."""
+        self._market()
+        self._liquidations()
+        self._series()
+        self._settled()
+        self._cross()
+        self._daily()
+        self._signals()
+        self._briefs()
+
+    def _equal(self, what: str, published: object, expected: object, places: int = 9) -> None:
         """Compare a published value; numbers agree if they differ by less than a rounding."""
-        self.compared[self.door] += 1
         if isinstance(published, float | int) and isinstance(expected, float | int):
             is_equal = abs(published - expected) <= 10.0**-places * max(1.0, abs(expected) * 1e-3)
             is_equal |= math.isclose(published, expected, rel_tol=1e-9)
         else:
             is_equal = published == expected
-        if not is_equal:
-            self.differences.append(f"{self.door} {what}: {published!r}, expected {expected!r}")
+        self._holds(f"{what}: {published!r}, expected {expected!r}", is_equal)
 
-    def holds(self, what: str, is_true: bool) -> None:
+    def _members(self, what: str, published: Row, expected: Row, places: int = 9) -> None:
+        """Compare members of a document."""
+        for name, value in expected.items():
+            self._equal(f"{what} {name}", published[name], value, places)
+
+    def _holds(self, what: str, is_true: bool) -> None:
         """Note whether a statement is true."""
-        self.compared[self.door] += 1
+        self.compared[self._door] += 1
         if not is_true:
-            self.differences.append(f"{self.door} {what}")
-
-
-class Checker:
-    """Reads the doors of a demo and compares each number."""
-
-    def __init__(self, base_url: str, data: Path) -> None:
-        self._base_url = base_url.rstrip("/")
-        self._exchanges = Exchanges(data)
-        self.comparison = Comparison()
-
-    def check(self) -> None:
-        """Compare every door once."""
-        for check in (
-            self._market,
-            self._liquidations,
-            self._series,
-            self._settled,
-            self._cross,
-            self._daily,
-            self._signals,
-            self._briefs,
-        ):
-            check()
-
-    def _bytes(self, path: str) -> bytes:
-        with urllib.request.urlopen(self._base_url + path, timeout=30) as reply:
-            return bytes(reply.read())
+            self.differences.append(f"{self._door} {what}")
 
     def _get(self, path: str) -> Reply:
-        return json.loads(self._bytes(path))
+        """A JSON document, or the rows of a CSV table."""
+        with urllib.request.urlopen(self._base_url + path, timeout=30) as reply:
+            text = reply.read().decode()
+        return [*csv.DictReader(io.StringIO(text))] if ".csv" in path else json.loads(text)
+
+    def _same(self, *paths: str) -> list[Reply]:
+        """Documents of one reading: read again until the first one stays as it is."""
+        while True:
+            documents = [self._get(path) for path in paths]
+            times = {document["as_of"] for document in documents if "as_of" in document}
+            if len(times) <= 1 and self._get(paths[0]) == documents[0]:
+                return documents
+
+    def _pages(self, path: str, member: str) -> Iterator[Row]:
+        """The pages of a list, following `next`."""
+        page = self._get(path)
+        yield page
+        while page["next"] is not None and page[member]:
+            page = self._get(page["next"].removeprefix(self._base_url))
+            yield page
 
     def _market(self) -> None:
         """The free market documents, all of one reading."""
-        state, listed, market, records, table = self._documents()
+        symbols = [entry["symbol"] for entry in self._get("/api/v1/perpetuals")["perpetuals"]]
+        listed, table, state, market, *records = self._same(
+            "/api/v1/perpetuals",
+            "/api/v1/perpetuals.csv",
+            "/api/agent/market-state",
+            "/api/agent/market",
+            *(f"/api/agent/derivatives?symbol={symbol}" for symbol in symbols),
+        )
         venue, as_of = listed["venue"], stamp(listed["as_of"])
         quotes = self._reading(venue, as_of, listed["perpetuals"])
-        compare = self.comparison
-        compare.door = "/api/v1/perpetuals"
+        self._door = "/api/v1/perpetuals"
         names = {entry["contract"] for entry in listed["perpetuals"]}
-        compare.equal("contracts", names, set(quotes))
+        self._equal("contracts", names, set(quotes))
         for entry in listed["perpetuals"]:
             self._entry(venue, as_of, entry, quotes[entry["contract"]])
-        compare.door = "/api/v1/perpetuals.csv"
-        rows = list(csv.DictReader(io.StringIO(table)))
-        for row, entry in zip(rows, listed["perpetuals"], strict=True):
-            for name in entry.keys() - {"liquidations24h"}:
-                value = entry[name]
-                compare.equal(f"{entry['symbol']} {name}", _cell(row[name], value), value)
+        self._door = "/api/v1/perpetuals.csv"
+        for row, entry in zip(table, listed["perpetuals"], strict=True):
+            self._cells(entry["symbol"], row, entry, entry.keys() - {"liquidations24h"})
         entries = {entry["symbol"]: entry for entry in listed["perpetuals"]}
-        compare.door = "/api/agent/derivatives"
-        for record in records:
-            self._asset(record, entries[record["symbol"]], quotes)
-        for door, assets in (("market", market["assets"]), ("market-state", state["assets"])):
-            compare.door = f"/api/agent/{door}"
+        for door, assets in (
+            ("derivatives", records),
+            ("market", market["assets"]),
+            ("market-state", state["assets"]),
+        ):
+            self._door = f"/api/agent/{door}"
             for asset in assets:
-                self._asset(asset, entries[asset["symbol"]], quotes)
+                entry = entries[asset["symbol"]]
+                quote = quotes[entry["contract"]]
+                expected = {
+                    "lastPrice": quote.price,
+                    "fundingRatePct": quote.rate_8h,  # always per 8 hours
+                    "openInterestUsd": entry["openInterestUsd"],
+                    "longAccountPct": entry["longAccountPct"],
+                    "nextFundingTime": quote.next_funding,
+                }
+                told = {name: value for name, value in expected.items() if name in asset}
+                self._members(asset["symbol"], asset, told)
         note = f"BTC funding is {entries['BTC']['fundingRatePct8h']:+.4f} % per 8 hours"
-        compare.holds(f"regime: {state['regime']}", state["regime"]["note"].startswith(note))
+        self._holds(f"regime: {state['regime']}", state["regime"]["note"].startswith(note))
 
-    def _documents(self) -> tuple[Row, Row, Row, list[Row], str]:
-        """The documents, read again until all are of the same reading."""
-        while True:
-            state = self._get("/api/agent/market-state")
-            listed = self._get("/api/v1/perpetuals")
-            market = self._get("/api/agent/market")
-            symbols = [entry["symbol"] for entry in listed["perpetuals"]]
-            records = [self._get(f"/api/agent/derivatives?symbol={name}") for name in symbols]
-            table = self._bytes("/api/v1/perpetuals.csv").decode()
-            if state["as_of"] == listed["as_of"] == self._get("/api/v1/perpetuals")["as_of"]:
-                return state, listed, market, records, table
+    def _cells(self, what: str, cells: Row, row: Row, names: Collection[str]) -> None:
+        """Compare cells of a CSV table with the members of the same document in JSON."""
+        for name in names:
+            self._equal(f"{what} {name} in CSV", _cell(cells[name], row[name]), row[name])
 
     def _reading(
         self, venue: str, as_of: int, entries: Sequence[Row], price: str = "lastPrice"
@@ -330,93 +349,58 @@ class Checker:
         raise SystemExit(f"{venue} never answered with the published {known} at {as_of}")
 
     def _entry(self, venue: str, as_of: int, entry: Row, quote: Quote) -> None:
-        def equal(member: str, expected: object, places: int = 9) -> None:
-            self.comparison.equal(f"{entry['symbol']} {member}", entry[member], expected, places)
-
-        equal("lastPrice", quote.price)
-        equal("fundingRatePct", quote.rate)
-        equal("fundingIntervalHours", quote.hours)
-        equal("fundingRatePct8h", quote.rate_8h)
-        equal("nextFundingTime", quote.next_funding)
-        coins, usd = self._interest(venue, entry, quote)
-        equal("openInterestCoins", coins)
-        equal("openInterestUsd", usd)
+        symbol, changes = entry["symbol"], ("priceChange24hPct", "openInterestChange24hPct")
+        stated = {
+            "lastPrice": quote.price,
+            "fundingIntervalHours": quote.hours,
+            "nextFundingTime": quote.next_funding,
+        }
+        self._members(symbol, entry, stated | self._own(venue, entry, quote))
         if entry["longAccountPct"] is not None:
             at = stamp(entry["long_accounts_as_of"])
-            equal("longAccountPct", self._long_share(venue, entry["contract"], at))
+            share = self._exchanges.long_share(venue, entry["contract"], at)
+            self._members(symbol, entry, {"longAccountPct": share})
         if entry["changes_from"] is None:
-            for member in ("priceChange24hPct", "openInterestChange24hPct"):
-                equal(member, None)
+            self._members(symbol, entry, dict.fromkeys(changes))
             return
         since = stamp(entry["changes_from"])
-        self.comparison.holds(
-            f"{entry['symbol']} is compared with {entry['changes_from']}",
-            abs(as_of - DAY - since) <= NEAR,
-        )
+        is_near = abs(as_of - DAY - since) <= NEAR
+        self._holds(f"{symbol} is compared with {entry['changes_from']}", is_near)
         if venue == "bybit":  # the others' instants are only known to some seconds
             before = self._exchanges.quotes(venue, since)[entry["contract"]]
-            equal("priceChange24hPct", _change(quote.price, before.price), 4)
-            equal("openInterestChange24hPct", _change(quote.usd, before.usd), 4)
-            equal("openInterestCoinsChange24hPct", _change(quote.coins, before.coins), 4)
+            moved = {
+                changes[0]: _change(quote.price, before.price),
+                changes[1]: _change(quote.usd, before.usd),
+                "openInterestCoinsChange24hPct": _change(quote.coins, before.coins),
+            }
+            self._members(symbol, entry, moved, 4)
 
-    def _interest(self, venue: str, entry: Row, quote: Quote) -> tuple[float | None, float | None]:
-        if venue != "binance" or entry["open_interest_as_of"] is None:
-            return quote.coins, quote.usd
-        at = stamp(entry["open_interest_as_of"])
-        reply = self._exchanges.binance("/fapi/v1/openInterest", at, symbol=quote.contract)
-        coins = float(reply["openInterest"])
-        return coins, coins * quote.mark
-
-    def _long_share(self, venue: str, contract: str, at: int) -> float:
-        if venue == "bybit":
-            query = {"symbol": contract, "period": "5min", "limit": "1"}
-            row = self._exchanges.bybit("account-ratio", at, **query)["list"][0]
-            return percent(row["buyRatio"])
-        path = "/futures/data/globalLongShortAccountRatio"
-        row = self._exchanges.binance(path, at, symbol=contract, period="5m", limit="1")[0]
-        return percent(row["longAccount"])
-
-    def _asset(self, asset: Row, entry: Row, quotes: Mapping[str, Quote]) -> None:
-        quote = quotes[entry["contract"]]
-        for member, expected in (
-            ("lastPrice", quote.price),
-            ("fundingRatePct", quote.rate_8h),  # always per 8 hours
-            ("openInterestUsd", entry["openInterestUsd"]),
-            ("longAccountPct", entry["longAccountPct"]),
-            ("nextFundingTime", quote.next_funding),
-        ):
-            if member in asset:
-                what = f"{asset['symbol']} {member}"
-                self.comparison.equal(what, asset[member], expected)
-
-    def _same(self, *paths: str) -> list[Row]:
-        """Documents of one reading."""
-        while True:
-            documents = [self._get(path) for path in paths]
-            if len({document["as_of"] for document in documents}) == 1:
-                return documents
-
-    def _pages(self, path: str, member: str) -> Iterator[Row]:
-        """The pages of a list, following `next`."""
-        page = self._get(path)
-        while True:
-            yield page
-            if page["next"] is None or not page[member]:
-                return
-            page = json.loads(self._bytes(page["next"].removeprefix(self._base_url)))
+    def _own(self, venue: str, row: Row, quote: Quote) -> Row:
+        """The rates and the open interest of a venue's contract."""
+        coins, usd = quote.coins, quote.usd
+        if venue == "binance" and row["open_interest_as_of"] is not None:
+            at = stamp(row["open_interest_as_of"])
+            reply = self._exchanges.binance("/fapi/v1/openInterest", at, symbol=quote.contract)
+            coins = float(reply["openInterest"])
+            usd = coins * quote.mark
+        return {
+            "fundingRatePct": quote.rate,
+            "fundingRatePct8h": quote.rate_8h,
+            "openInterestCoins": coins,
+            "openInterestUsd": usd,
+        }
 
     def _liquidations(self) -> None:
         """Each liquidation of the last day, and the totals that are made of them."""
-        compare, door = self.comparison, "/api/v1/liquidations"
-        compare.door = door
+        self._door = door = "/api/v1/liquidations"
         state, listed = self._same("/api/agent/market-state", "/api/v1/perpetuals")
         until = stamp(listed["as_of"])
         path = f"{door}?from={text_of(until - DAY)}&to={text_of(until)}&limit=1000"
-        seen: list[Row] = []
-        spans: list[tuple[int, int]] = []
-        for page in self._pages(path, "liquidations"):
-            seen += page["liquidations"]
-            spans += [(stamp(span["from"]), stamp(span["to"])) for span in page["watched"]]
+        pages = [*self._pages(path, "liquidations")]
+        seen = [row for page in pages for row in page["liquidations"]]
+        spans = [
+            (stamp(span["from"]), stamp(span["to"])) for page in pages for span in page["watched"]
+        ]
         sent = {
             (time, symbol, "long" if side == "Buy" else "short", float(size), float(price))
             for time, symbol, side, size, price in self._exchanges.world.liquidations(
@@ -428,147 +412,110 @@ class Checker:
             for row in seen
         }
         contracts = {entry["contract"] for entry in listed["perpetuals"]}
-        compare.holds("has liquidations that the exchange never sent", published <= sent)
+        self._holds("has liquidations that the exchange never sent", published <= sent)
         missed = [
             event
             for event in sent - published
             if event[1] in contracts and any(start <= event[0] < end for start, end in spans)
         ]
-        compare.equal("missed although watched", missed, [])
-        for row in seen:
-            usd = row["size"] * row["price"]
-            compare.holds(f"usd: {row['usd']}, not {usd}", abs(row["usd"] - usd) < 0.006)
-        day = state["liq24h"]
-        compare.equal("liq24h is available", day["available"], listed["venue"] == "bybit")
-        if not day["available"]:
-            return
+        self._equal("missed although watched", missed, [])
         sums: dict[tuple[str, str], float] = defaultdict(float)
         for row in seen:
-            sums[row["contract"], row["side"]] += row["size"] * row["price"]
+            usd = row["size"] * row["price"]
+            sums[row["contract"], row["side"]] += usd
+            self._holds(f"usd: {row['usd']}, not {usd}", abs(row["usd"] - usd) < 0.006)
+        day = state["liq24h"]
+        self._equal("liq24h is available", day["available"], listed["venue"] == "bybit")
+        if not day["available"]:
+            return
+        totals = {}
         for entry in listed["perpetuals"]:
-            for side in ("long", "short"):
-                total = sums[entry["contract"], side]
-                what = f"{entry['symbol']} {side}Usd of 24 h"
-                compare.equal(what, entry["liquidations24h"][f"{side}Usd"], total, 1)
+            sides = {f"{side}Usd": sums[entry["contract"], side] for side in ("long", "short")}
+            self._members(f"{entry['symbol']} of 24 h", entry["liquidations24h"], sides, 1)
+            totals[entry["symbol"]] = sum(sides.values())
         total = sum(sums.values())
         longs = sum(usd for (_, side), usd in sums.items() if side == "long")
-        top = max(
-            listed["perpetuals"],
-            key=lambda entry: sum(sums[entry["contract"], side] for side in ("long", "short")),
-        )
-        compare.equal("totalNotional", day["totalNotional"], total, 1)
-        compare.equal("longPct", day["longPct"], 100 * longs / total, 2)
-        compare.equal("topAsset", day["topAsset"], top["symbol"])
+        self._equal("totalNotional", day["totalNotional"], total, 1)
+        self._equal("longPct", day["longPct"], 100 * longs / total, 2)
+        self._equal("topAsset", day["topAsset"], max(totals, key=totals.__getitem__))
 
     def _series(self) -> None:
         """The hours of the majors that were replayed, whose readings are of the full hour."""
-        compare, venue = self.comparison, "bybit"
-        for symbol in MAJORS:
-            compare.door = "/api/v1/series/long-accounts"
-            for point in self._get(f"{compare.door}?symbol={symbol}&venue={venue}")["points"][:-4]:
-                if point["value"] is not None and point["origin"] == "measured":
-                    share = self._long_share(venue, f"{symbol}USDT", stamp(point["at"]))
-                    compare.equal(f"{symbol} at {point['at']}", point["value"], share)
-        measures: dict[str, Callable[[Quote], float | None]] = {
-            "price": lambda quote: quote.price,
-            "funding": lambda quote: quote.rate_8h,
-            "open-interest": lambda quote: quote.usd,
+        exchanges = self._exchanges
+        measures: dict[str, Callable[[str, int], float | None]] = {
+            "long-accounts": lambda name, at: exchanges.long_share("bybit", name, at),
+            "price": lambda name, at: exchanges.quotes("bybit", at)[name].price,
+            "funding": lambda name, at: exchanges.quotes("bybit", at)[name].rate_8h,
+            "open-interest": lambda name, at: exchanges.quotes("bybit", at)[name].usd,
         }
         for measure, value in measures.items():
-            compare.door = f"/api/v1/series/{measure}"
+            self._door = f"/api/v1/series/{measure}"
             for symbol in MAJORS:
-                path = f"{compare.door}?symbol={symbol}&venue={venue}&interval=hour"
+                path = f"{self._door}?symbol={symbol}&venue=bybit&interval=hour"
                 for point in self._get(path)["points"][:-4]:
-                    at = stamp(point["at"])
-                    if point["value"] is None or point["origin"] != "measured":
-                        continue
-                    quote = self._exchanges.quotes(venue, at)[f"{symbol}USDT"]
-                    compare.equal(f"{symbol} at {point['at']}", point["value"], value(quote))
+                    if point["value"] is not None and point["origin"] == "measured":
+                        expected = value(f"{symbol}USDT", stamp(point["at"]))
+                        self._equal(f"{symbol} at {point['at']}", point["value"], expected)
 
     def _settled(self) -> None:
         """The settled rates of every venue, which are the exchanges' own."""
-        compare = self.comparison
-        compare.door = "/api/v1/series/settled-funding"
-        for venue, contract in self._contracts():
-            path = f"{compare.door}?symbol={contract}&venue={venue}&limit=1000"
-            points = self._get(path)["points"]
-            if not points:
-                continue
-            first, last = stamp(points[0]["at"]), stamp(points[-1]["at"])
-            rates = self._exchanges.settled(venue, contract, first, last + 1)
-            times = {stamp(point["at"]) for point in points}
-            compare.equal(f"{venue} {contract} times", times, set(rates))
-            for point in points:
-                what = f"{venue} {contract} at {point['at']}"
-                compare.equal(what, point["value"], rates.get(stamp(point["at"])))
-
-    def _contracts(self) -> Iterator[tuple[str, str]]:
-        """The contracts of the coins that all venues compare."""
+        self._door = "/api/v1/series/settled-funding"
         for coin in self._get("/api/v1/cross?limit=20")["cross"]:
             for row in coin["venues"]:
                 if row["contract"] is not None:
-                    yield row["venue"], row["contract"]
+                    self._settled_rates(row["venue"], row["contract"])
+
+    def _settled_rates(self, venue: str, contract: str) -> None:
+        path = f"{self._door}?symbol={contract}&venue={venue}&limit=1000"
+        known = {stamp(point["at"]): point["value"] for point in self._get(path)["points"]}
+        if known:
+            rates = self._exchanges.settled(venue, contract, min(known), max(known) + 1)
+            self._equal(f"{venue} {contract} times", set(known), set(rates))
+            for at, rate in known.items():
+                self._equal(f"{venue} {contract} at {text_of(at)}", rate, rates.get(at))
 
     def _cross(self) -> None:
         """Totals and spreads over the venues."""
-        compare = self.comparison
-        compare.door = "/api/v1/cross"
+        self._door = "/api/v1/cross"
         for symbol in MAJORS:
-            coin, cells = self._coin(symbol)
+            coin, table = self._same(f"/api/v1/cross/{symbol}", "/api/v1/cross.csv")
+            cells = {row["venue"]: row for row in table if row["coin"] == symbol}
             for row in coin["venues"]:
-                for name in cells[row["venue"]].keys() & row.keys():
-                    what, cell = f"{symbol} {row['venue']} {name}", cells[row["venue"]][name]
-                    compare.equal(f"{what} in CSV", _cell(cell, row[name]), row[name])
+                venue = row["venue"]
+                what = f"{symbol} {venue}"
+                self._cells(what, cells[venue], row, cells[venue].keys() & row.keys())
                 if row["state"] == "ok":
                     entries = [{**row, "symbol": symbol}]
-                    quote = self._reading(row["venue"], stamp(row["as_of"]), entries, "price")[
-                        row["contract"]
-                    ]
-                    what = f"{row['venue']} {symbol}"
-                    compare.equal(f"{what} fundingRatePct", row["fundingRatePct"], quote.rate)
-                    compare.equal(f"{what} per 8 h", row["fundingRatePct8h"], quote.rate_8h)
-                    coins, usd = self._interest(row["venue"], row, quote)
-                    compare.equal(f"{what} openInterestCoins", row["openInterestCoins"], coins)
-                    compare.equal(f"{what} openInterestUsd", row["openInterestUsd"], usd)
-                    compare.equal(f"{what} pricePerCoin", row["pricePerCoin"], quote.mark)
+                    quotes = self._reading(venue, stamp(row["as_of"]), entries, "price")
+                    quote = quotes[row["contract"]]
+                    own = {**self._own(venue, row, quote), "pricePerCoin": quote.mark}
+                    self._members(what, row, own)
             self._settled_windows(symbol, coin)
             self._totals(symbol, coin)
-
-    def _coin(self, symbol: str) -> tuple[Row, dict[str, dict[str, str]]]:
-        """A coin, and its rows of the CSV table of the same readings by venue."""
-        path = f"/api/v1/cross/{symbol}"
-        while True:
-            coin = self._get(path)
-            table = csv.DictReader(io.StringIO(self._bytes("/api/v1/cross.csv").decode()))
-            rows = {row["venue"]: row for row in table if row["coin"] == symbol}
-            if self._get(path) == coin:
-                return coin, rows
 
     def _totals(self, symbol: str, coin: Row) -> None:
         """The sums over the venues, if no venue is missing."""
         rows = coin["venues"]
         if coin["totalOpenInterestUsd"] is not None:
             total = sum(row["openInterestUsd"] for row in rows)
+            coins = sum(row["openInterestCoins"] for row in rows)
             rate = sum(row["fundingRatePct8h"] * row["openInterestUsd"] for row in rows) / total
-            for member, expected, places in (
-                ("totalOpenInterestUsd", total, 2),
-                ("totalOpenInterestCoins", sum(row["openInterestCoins"] for row in rows), 6),
-                ("weightedFundingRatePct8h", rate, 8),
-            ):
-                self.comparison.equal(f"{symbol} {member}", coin[member], expected, places)
+            self._members(symbol, coin, {"totalOpenInterestUsd": total}, 2)
+            self._members(symbol, coin, {"totalOpenInterestCoins": coins}, 6)
+            self._members(symbol, coin, {"weightedFundingRatePct8h": rate}, 8)
             for row in rows:
                 share = 100 * row["openInterestUsd"] / total
-                self.comparison.equal(f"{symbol} weight", row["weightPct"], share, 2)
+                self._equal(f"{symbol} weight", row["weightPct"], share, 2)
         sums = [row["liquidations24h"] for row in rows if row["liquidations24h"]["longUsd"]]
         least = sum(sides["longUsd"] + sides["shortUsd"] for sides in sums) if sums else None
-        self.comparison.equal(f"{symbol} at least", coin["liquidations24hAtLeastUsd"], least, 2)
+        self._equal(f"{symbol} at least", coin["liquidations24hAtLeastUsd"], least, 2)
 
     def _settled_windows(self, symbol: str, coin: Row) -> None:
         """What each venue settled over the same hours, and the widest difference."""
-        compare, settled = self.comparison, {}
+        settled = {}
         if coin["settledTo"] is None:  # no report was read yet
             known = [row for row in coin["venues"] if row["settledPct8h"] is not None]
-            compare.equal(f"{symbol} settled without an end", known, [])
+            self._equal(f"{symbol} settled without an end", known, [])
             return
         until = stamp(coin["settledTo"])
         for row in coin["venues"]:
@@ -578,58 +525,57 @@ class Checker:
                     continue  # a settlement of the window is not known yet
                 first = until - span + 1  # the settlement at its start paid for the time before
                 rates = self._exchanges.settled(row["venue"], row["contract"], first, until + 1)
-                compare.equal(what, total, sum(rates.values()), 8)
-                yearly = sum(rates.values()) * 365 * DAY / span
-                compare.equal(f"{what} per year", row[f"settledYearlyPct{window}"], yearly, 6)
+                paid = sum(rates.values())
+                self._equal(what, total, paid, 8)
+                yearly = paid * 365 * DAY / span
+                self._equal(f"{what} per year", row[f"settledYearlyPct{window}"], yearly, 6)
             if row["settledPct8h"] is not None and row["state"] == "ok":
                 settled[row["venue"]] = row["settledPct8h"]
         spread = coin["fundingSpread"]
-        compare.equal(f"{symbol} has a spread", spread is not None, len(settled) > 1)
+        self._equal(f"{symbol} has a spread", spread is not None, len(settled) > 1)
         if spread is None:
             return
-        widest = round(max(settled.values()) - min(settled.values()), 8)
-        compare.equal(f"{symbol} spread", spread["pct8h"], widest)
-        for end, choose in (("highest", max), ("lowest", min)):
-            venue = choose(settled, key=lambda name: settled[name]) if widest else None
-            compare.equal(f"{symbol} {end}", spread[end], venue)
+        high, low = max(settled, key=settled.__getitem__), min(settled, key=settled.__getitem__)
+        widest = round(settled[high] - settled[low], 8)
+        ends = {"highest": high, "lowest": low} if widest else {"highest": None, "lowest": None}
+        self._members(f"{symbol} spread", spread, {"pct8h": widest, **ends})
 
     def _signals(self) -> None:
         """The numbers in the signals' values, and the badges."""
-        body, compare = self._get("/api/v1/signals"), self.comparison
-        compare.door = "/api/v1/signals"
+        body = self._get("/api/v1/signals")
+        self._door = "/api/v1/signals"
         at = stamp(body["updatedAt"])
         signals = {signal["key"]: signal for signal in body["signals"]}
         if "Hyperliquid" in body["source"].partition(";")[0]:
             for key in ("liquidation-pressure", "btc-long-accounts"):
-                compare.equal(key, signals[key]["label"], "unknown")
+                self._equal(key, signals[key]["label"], "unknown")
             return
         quotes = self._exchanges.quotes("bybit", at)
-        rates = [quote.rate_8h for quote in quotes.values()]
+        btc, rates = quotes["BTCUSDT"], [quote.rate_8h for quote in quotes.values()]
         high = 100 * sum(rate >= 0.015 for rate in rates) / len(rates)
         low = 100 * sum(rate <= -0.005 for rate in rates) / len(rates)
         before = self._exchanges.quotes("bybit", round((at - DAY) / NEAR) * NEAR)["BTCUSDT"]
-        trend = _change(quotes["BTCUSDT"].coins, before.coins)
+        trend = _change(btc.coins, before.coins)
         shares = f"{high:.0f} % of {len(rates)} contracts have high funding, {low:.0f} % clearly"
-        values = {key: signal["value"] for key, signal in signals.items()}
-        for key, expected in (
-            ("btc-funding-regime", f"{quotes['BTCUSDT'].rate_8h:+.4f} % per 8 h"),
-            ("funding-breadth", shares),
-            ("btc-open-interest-trend", f"{trend:+.1f} % in coins in 24 h"),
-            ("btc-long-accounts", self._long_accounts(at, values["btc-long-accounts"])),
-            ("liquidation-pressure", self._pressure(at, values["liquidation-pressure"])),
-            ("btc-realised-volatility", f"{self._volatility():.0f} % annualised, "),
-            ("cross-venue-funding", self._widest(at, values["cross-venue-funding"])),
-            ("btc-etf-flow", self._flow_text(at)),
-            ("us-rates", self._rates_text(at)),
-        ):
-            value = values[key]
-            compare.holds(f"{key}: {value!r}, expected {expected!r}", value.startswith(expected))
-        compare.door = "/badge"
+        beginnings: dict[str, str | tuple[str, ...]] = {
+            "btc-funding-regime": f"{btc.rate_8h:+.4f} % per 8 h",
+            "funding-breadth": shares,
+            "btc-open-interest-trend": f"{trend:+.1f} % in coins in 24 h",
+            "btc-long-accounts": self._long_accounts(at),
+            "liquidation-pressure": self._pressure(at),
+            "btc-realised-volatility": f"{self._volatility():.0f} % annualised, ",
+            "cross-venue-funding": self._widest(at),
+            "btc-etf-flow": self._flow_text(at),
+            "us-rates": self._rates_text(at),
+        }
+        for key, expected in beginnings.items():
+            value = signals[key]["value"]
+            self._holds(f"{key}: {value!r}, expected {expected!r}", value.startswith(expected))
+        self._door = "/badge"
         funding = self._get("/badge/funding/BTC.json")["message"]
-        compare.equal("funding", funding, f"{quotes['BTCUSDT'].rate_8h:+.4f} % / 8h")
+        self._equal("funding", funding, f"{btc.rate_8h:+.4f} % / 8h")
         for key, signal in signals.items():
-            badge = self._get(f"/badge/signal/{key}.json")
-            compare.equal(key, badge["message"], signal["label"])
+            self._equal(key, self._get(f"/badge/signal/{key}.json")["message"], signal["label"])
 
     def _volatility(self) -> float:
         """The root mean square of BTC's last 24 hourly returns, without one wrong price, per year.
@@ -637,8 +583,7 @@ class Checker:
         The prices as published, because those of live hours were read a little later; other checks
         compare them with the exchange.
         """
-        points = self._get("/api/v1/series/price?symbol=BTC&venue=bybit&limit=1000")["points"]
-        prices = [point["value"] for point in points if point["value"] is not None][-25:]
+        prices = self._known("/api/v1/series/price?symbol=BTC&venue=bybit&limit=1000")[-25:]
         moves = [math.log(after / before) for before, after in pairwise(prices)]
         limit = 4.45 * median(abs(move) for move in moves)
         back = [
@@ -653,26 +598,26 @@ class Checker:
             moves[end] = min(abs(moves[end]), limit)
         return 100 * math.sqrt(sum(move * move for move in moves) / 24 * 24 * 365)
 
-    def _widest(self, at: int, published: str) -> str:
+    def _known(self, path: str) -> list[float]:
+        """The values of a published series, without gaps."""
+        values = [point["value"] for point in self._get(path)["points"]]
+        return [value for value in values if value is not None]
+
+    def _widest(self, at: int) -> tuple[str, ...]:
         """The widest difference of what the venues settled in eight hours, or in those before."""
-        text, step = "", WINDOWS["8h"]
+        texts, step = [], WINDOWS["8h"]
         contracts = {"Bybit": "BTCUSDT", "Hyperliquid": "BTC", "Binance": "BTCUSDT"}
         for end in (at // step * step, at // step * step - step):
-            sums = {
-                title: sum(
-                    self._exchanges.settled(
-                        title.lower(), contract, end - step + 1, end + 1
-                    ).values()
-                )
-                for title, contract in contracts.items()
-            }
+            sums = {}
+            for title, contract in contracts.items():
+                rates = self._exchanges.settled(title.lower(), contract, end - step + 1, end + 1)
+                sums[title] = sum(rates.values())
             low, high = min(sums, key=sums.__getitem__), max(sums, key=sums.__getitem__)
             text = f"{high} settled {sums[high] - sums[low]:.4f} percentage points more than {low}"
             if sums[high] == sums[low]:
                 text = "Bybit, Hyperliquid and Binance settled the same over 8 h"
-            if published.startswith(text):
-                break
-        return text
+            texts.append(text)
+        return tuple(texts)
 
     def _flow_text(self, at: int) -> str:
         """Five days of new shares at their value, in percent of the assets."""
@@ -684,18 +629,17 @@ class Checker:
         flow = sum((now[1] - before[1]) * aum[1] / now[1] for before, now, aum in values)
         return f"{100 * flow / assets[-1][1]:+.2f} % of assets in 5 days to {assets[-1][0]} (IBIT"
 
-    def _long_accounts(self, at: int, published: str) -> str:
+    def _long_accounts(self, at: int) -> tuple[str, ...]:
         """The share of the last five minutes, or of those before until it is sampled again."""
         first = text_of(at // HOUR * HOUR - 30 * DAY + HOUR)
         path = f"/api/v1/series/long-accounts?symbol=BTC&venue=bybit&from={first}&limit=1000"
         # As published, because those of live hours were read before; other checks compare them.
-        points = self._get(path)["points"]
-        known = [point["value"] for point in points if point["value"] is not None]
-        shares = (self._long_share("bybit", "BTCUSDT", time) for time in (at - 2 * MINUTE, at))
-        texts = [f"{share:.1f} % of accounts, {_rank(share, known)}" for share in shares]
-        return next((text for text in texts if published.startswith(text)), texts[-1])
+        known = self._known(path)
+        times = (at - 2 * MINUTE, at)
+        shares = [self._exchanges.long_share("bybit", "BTCUSDT", time) for time in times]
+        return tuple(f"{share:.1f} % of accounts, {_rank(share, known)}" for share in shares)
 
-    def _pressure(self, at: int, published: str) -> str:
+    def _pressure(self, at: int) -> tuple[str, ...]:
         """The last hour in whole minutes, compared with the hours that ended before.
 
         Both as published, because we may have missed some at a start; other checks compare them
@@ -703,17 +647,16 @@ class Checker:
         """
         end, minute = at // HOUR * HOUR, at // MINUTE * MINUTE
         span = f"from={text_of(end - 30 * DAY)}&to={text_of(end)}&interval=hour&limit=1000"
-        self.comparison.door = "/api/v1/series/liquidations"
-        known = []
-        for point in self._get(f"/api/v1/series/liquidations?venue=bybit&{span}")["points"]:
-            if point["watched"] >= 0.95:
-                known.append(point["value"])
+        self._door = "/api/v1/series/liquidations"
+        points = self._get(f"{self._door}?venue=bybit&{span}")["points"]
+        known = [point["value"] for point in points if point["watched"] >= 0.95]
+        for point in points:
             first = stamp(point["at"])
             if point["watched"] == 1:
-                expected = self._liquidated(first, first + HOUR)
-                self.comparison.equal(point["at"], point["value"], expected, 1)
-        self.comparison.door = "/api/v1/signals"
-        text = ""
+                expected = self._exchanges.liquidated(first, first + HOUR)
+                self._equal(point["at"], point["value"], expected, 1)
+        self._door = "/api/v1/signals"
+        texts = []
         for until in (minute, minute - MINUTE):  # the proof that nothing was missed may come later
             span = f"from={text_of(until - HOUR)}&to={text_of(until)}&limit=1000"
             pages = [*self._pages(f"/api/v1/liquidations?{span}", "liquidations")]
@@ -721,20 +664,8 @@ class Checker:
             spans = {(span["from"], span["to"]) for page in pages for span in page["watched"]}
             watched = sum(stamp(end) - stamp(start) for start, end in spans)
             text = f"{_usd(total)} in an hour, {_rank(total, known)}"
-            if watched < 0.95 * HOUR:
-                text = "n/a"
-            if published.startswith(text):
-                break
-        return text
-
-    def _liquidated(self, start: int, end: int) -> float:
-        """The liquidations of crypto perpetuals in a span, in USD."""
-        kept = self._exchanges.kept(start)
-        return sum(
-            float(size) * float(price)
-            for _, symbol, _, size, price in self._exchanges.world.liquidations(start, end)
-            if symbol in kept
-        )
+            texts.append(text if watched >= 0.95 * HOUR else "n/a")
+        return tuple(texts)
 
     def _rates_text(self, at: int) -> str:
         yields = dict(sorted(self._exchanges.yields("10 Yr", at).items()))
@@ -754,42 +685,30 @@ class Checker:
 
     def _daily(self) -> None:
         """Yields, overnight rates and the fund, as the newest files have them."""
-        compare, exchanges = self.comparison, self._exchanges
-        readers: dict[str, Callable[[int], Mapping[str, float]]] = {
-            **{
-                series: partial(exchanges.yields, column)
-                for series, column in (("us3m", "3 Mo"), ("us2y", "2 Yr"), ("us10y", "10 Yr"))
-            },
-            **{
-                series: partial(exchanges.overnight, path, member)
-                for series, path, member in (
-                    ("sofr", "secured/sofr", "percentRate"),
-                    ("effr", "unsecured/effr", "percentRate"),
-                    ("effr-low", "unsecured/effr", "targetRateFrom"),
-                    ("effr-high", "unsecured/effr", "targetRateTo"),
-                )
-            },
-            **{
-                f"etf-ibit-{name}": partial(exchanges.fund, column)
-                for name, column in (
-                    ("shares", "shares_outstanding"),
-                    ("btc", "holdings_btc"),
-                    ("aum", "market_value_usd"),
-                )
-            },
+        exchanges = self._exchanges
+        sources: dict[str, tuple[Any, ...]] = {
+            "us3m": (exchanges.yields, "3 Mo"),
+            "us2y": (exchanges.yields, "2 Yr"),
+            "us10y": (exchanges.yields, "10 Yr"),
+            "sofr": (exchanges.overnight, "secured/sofr", "percentRate"),
+            "effr": (exchanges.overnight, "unsecured/effr", "percentRate"),
+            "effr-low": (exchanges.overnight, "unsecured/effr", "targetRateFrom"),
+            "effr-high": (exchanges.overnight, "unsecured/effr", "targetRateTo"),
+            "etf-ibit-shares": (exchanges.fund, "shares_outstanding"),
+            "etf-ibit-btc": (exchanges.fund, "holdings_btc"),
+            "etf-ibit-aum": (exchanges.fund, "market_value_usd"),
         }
-        for series, read in readers.items():
-            compare.door = f"/api/v1/series/{series}"
-            page = self._get(f"{compare.door}?limit=1000")
-            figures = read(stamp(page["as_of"]))
+        for series, (read, *what) in sources.items():
+            self._door = f"/api/v1/series/{series}"
+            page = self._get(f"{self._door}?limit=1000")
+            figures = read(*what, stamp(page["as_of"]))
             for point in page["points"]:
                 day = point["at"][:10]
-                compare.equal(day, point["value"], figures.get(day))
+                self._equal(day, point["value"], figures.get(day))
 
     def _briefs(self) -> None:
         """The figures that each brief was written from, as its rule and its window say."""
-        compare = self.comparison
-        compare.door = "/api/v1/briefs"
+        self._door = "/api/v1/briefs"
         for brief in self._get("/api/agent/briefs?limit=50")["briefs"]:
             text = self._get(f"/api/v1/briefs/{brief['url'].rpartition('/')[2]}")["text"]
             figures, rule = json.loads(text["inputs"]), text["rule"]
@@ -797,7 +716,7 @@ class Checker:
             coin = text["coins"][0] if text["coins"] else ""
             for name, expected in self._inputs(rule, coin, figures, start, end).items():
                 what = f"{rule} until {text['window_end']}: {name}"
-                compare.equal(what, _at(figures, name), expected, 3)
+                self._equal(what, _at(figures, name), expected, 3)
 
     def _inputs(self, rule: str, coin: str, figures: Row, start: int, end: int) -> Row:
         exchanges = self._exchanges
@@ -805,13 +724,15 @@ class Checker:
             rates = exchanges.settled("bybit", figures["contract"], start, end + 1)
             return {"before_funding_rate_pct": rates[start], "funding_rate_pct": rates[end]}
         if rule == "daily-wrap":
-            quotes = [exchanges.quotes("bybit", at) for at in (start, end)]
-            return {
-                f"{symbol} {number} {name}": value(quotes[number][f"{symbol}USDT"])
-                for symbol in MAJORS
-                for number in (0, 1)
-                for name, value in _QUOTED.items()
-            } | {"liquidated total_usd": self._liquidated(start, end)}
+            inputs: Row = {"liquidated total_usd": exchanges.liquidated(start, end)}
+            readings = [exchanges.quotes("bybit", at) for at in (start, end)]
+            for symbol, number in product(MAJORS, (0, 1)):
+                place, quote = f"{symbol} {number}", readings[number][f"{symbol}USDT"]
+                inputs[f"{place} last_price"] = quote.price
+                inputs[f"{place} funding_8h_pct"] = quote.rate_8h
+                inputs[f"{place} open_interest_coins"] = quote.coins
+                inputs[f"{place} open_interest_usd"] = quote.usd
+            return inputs
         if rule == "open-interest-move":
             before, after = (
                 exchanges.quotes("bybit", at)[figures["contract"]] for at in (start, end)
@@ -824,25 +745,15 @@ class Checker:
                 "open_interest_usd_before": before.usd,
             }
         if rule == "positioning-extreme":
-            return {"long_account_pct": self._long_share("bybit", f"{coin}USDT", end)}
+            return {"long_account_pct": exchanges.long_share("bybit", f"{coin}USDT", end)}
         if rule == "liquidation-burst":
             both = figures["long_usd"] + figures["short_usd"]
-            self.comparison.equal("liquidation-burst", both, self._liquidated(start, end), 1)
+            self._equal("liquidation-burst", both, exchanges.liquidated(start, end), 1)
         if rule == "curve-turn":
+            columns = {"us10y_pct": "10 Yr", "us3m_pct": "3 Mo"}
             day = figures["day"]
-            return {
-                "us10y_pct": exchanges.yields("10 Yr", end)[day],
-                "us3m_pct": exchanges.yields("3 Mo", end)[day],
-            }
+            return {name: exchanges.yields(each, end)[day] for name, each in columns.items()}
         return {}
-
-
-_QUOTED: dict[str, Callable[[Quote], float | None]] = {
-    "last_price": lambda quote: quote.price,
-    "funding_8h_pct": lambda quote: quote.rate_8h,
-    "open_interest_coins": lambda quote: quote.coins,
-    "open_interest_usd": lambda quote: quote.usd,
-}
 
 
 def _at(figures: Any, path: str) -> object:
@@ -899,12 +810,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     checker = Checker(given.base_url, given.data)
     checker.check()
-    for door, count in checker.comparison.compared.items():
+    for door, count in checker.compared.items():
         print(f"{count:8,}  {door}")
-    for difference in checker.comparison.differences[:40]:
+    for difference in checker.differences[:40]:
         print(difference)
-    print(f"{len(checker.comparison.differences)} differences")
-    return 1 if checker.comparison.differences else 0
+    print(f"{len(checker.differences)} differences")
+    return 1 if checker.differences else 0
 
 
 if __name__ == "__main__":

@@ -30,8 +30,8 @@ def test_numbers_are_the_exchanges_own_around_a_switch_of_venue(
             eventually(partial(_is_in_use, demo.base_url, venue), venue, 20 * 60)
             checker.check()
 
-    assert not checker.comparison.differences, "\n".join(checker.comparison.differences)
-    assert min(checker.comparison.compared.values()) > 0
+    assert not checker.differences, "\n".join(checker.differences)
+    assert min(checker.compared.values()) > 0
 
 
 def _is_in_use(base_url: str, venue: str) -> bool:

@@ -1,10 +1,8 @@
 """Briefs on the site: every recorded one, page by page, and where each comes from."""
 
-import asyncio
 import json
 import re
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,7 @@ from barograph.briefs.records import Brief
 from barograph.kit.http import Receive, Scope, Send
 from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
 from barograph.markets.records import Perpetuals
-from barograph.markets.store import ReadingRow, record_rows
+from barograph.markets.store import ReadingRow
 from barograph.markets.venues import VENUES
 from barograph.markets.view import PERPETUALS
 from support.clock import START
@@ -182,8 +180,7 @@ def test_a_chart_shows_the_venue_of_its_brief_whichever_is_in_use(
     rows = [ReadingRow("hour", "BTCUSDT", START // HOUR * HOUR, 60_000.0, 0.02, 8, 4e9, None)]
     for name, feed in (("hyperliquid", PERPETUALS), ("bybit", PERPETUALS.of("bybit"))):
         site.service.put(Publication.of(feed, Perpetuals(START, source, (BTC,), venue=name)))
-        work = partial(record_rows, venue=name, readings=rows)
-        asyncio.run(site.service.database.write(work))
+        site.service.record_market(name, readings=rows)
     brief = FOUND._replace(rule="funding-flip", coins=("BTC",), source=source)
     old = brief._replace(slug="2026-09-01-funding", window_end=START - 40 * DAY)
     site.service.keep_briefs(old, brief)

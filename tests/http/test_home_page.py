@@ -9,7 +9,7 @@ from barograph.board.feeds import Publication
 from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
 from barograph.markets.frames import stored
 from barograph.markets.records import BackfillProgress, Frame, Liquidation, PastValues
-from barograph.markets.store import ReadingRow, record_rows
+from barograph.markets.store import ReadingRow
 from barograph.markets.view import BACKFILL
 from barograph.signals.methods import METHODS
 from support.clock import START
@@ -72,8 +72,9 @@ def test_the_market_is_told_at_a_glance(service: Service) -> None:
         "Long accounts: share of the accounts with a position, not of money.",
         "Next BTC settlement: 22:20 UTC",
         "Hatched: less than 95 % covered, or still in progress.",
-        "The three paid stances go into a public hash chain",
-        "change of the regime or of a signal. Readings are in neither.",
+        "One public log covers the digests of the three paid stances, every brief, and every",
+        "change of the regime or of a signal. Anyone who keeps a checkpoint of it",
+        "The log has no readings.",
         "Barograph, crypto market state as of 2026-11-06T21:20:00.000Z.",
         "curl https://barograph.example/api/agent/market-state",
         "Information only, not financial advice.",
@@ -125,9 +126,7 @@ def test_changes_lines_and_movers_come_from_the_record(service: Service) -> None
     ]
     past = {"BTCUSDT": PastValues(60_002.0, 4e9, 40.0, 0.04)}
     frames = [stored(Frame(START - DAY, past))]
-    asyncio.run(
-        service.database.write(lambda tx: record_rows(tx, "bybit", readings=hours, frames=frames))
-    )
+    service.record_market(readings=hours, frames=frames)
     asyncio.run(service.judge.load(service.database, START))
     service.watch_day([Liquidation(START - HOUR // 2, "SOLUSDT", "long", 2.0, 50.0)])
     btc = changed(BTC, open_interest_coins=50.0)

@@ -4,7 +4,6 @@ import asyncio
 import gzip
 import hashlib
 import random
-from collections.abc import Sequence
 from typing import TypeVar
 
 import pytest
@@ -15,7 +14,6 @@ from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.markets.liquidation_files import GRACE, DailyFile, day_name, store_file
 from barograph.markets.liquidations import LiquidationTracker, Span
 from barograph.markets.records import Liquidation
-from barograph.markets.store import record_rows
 from support.clock import START
 from support.lists import pages, table
 from support.service import BASE_URL, Service
@@ -38,19 +36,11 @@ EVENTS = [
 WATCHED: list[Span] = [(YESTERDAY, NOON), (NOON + HOUR, START)]
 
 
-def record(service: Service, liquidations: Sequence[Liquidation], watched: list[Span]) -> None:
-    asyncio.run(
-        service.database.write(
-            lambda tx: record_rows(tx, "bybit", liquidations=liquidations, watched=watched)
-        )
-    )
-
-
 @pytest.fixture
 def recorded(service: Service) -> Service:
     """A service that recorded yesterday, but for an hour after noon."""
     service.execute("DELETE FROM watched_spans")
-    record(service, EVENTS, WATCHED)
+    service.record_market(liquidations=EVENTS, watched=WATCHED)
     return service
 
 
@@ -179,7 +169,8 @@ def test_manifest_has_the_sum_of_a_file_that_never_changes(recorded: Service) ->
             "disputed_sides": [],
         }
     ]
-    record(recorded, [Liquidation(NOON + 1, "BTCUSDT", "long", 9.0, 1.0)], [])
+    late = Liquidation(NOON + 1, "BTCUSDT", "long", 9.0, 1.0)
+    recorded.record_market(liquidations=[late])
     make_files(recorded)
     recorded.execute("DELETE FROM liquidations")
     assert recorded.ask(FILE).body == first.body
@@ -189,7 +180,7 @@ def test_manifest_has_the_sum_of_a_file_that_never_changes(recorded: Service) ->
 def test_liquidations_whose_sides_were_disputed_are_marked(recorded: Service, limit: int) -> None:
     make_files(recorded)
     spans = [(YESTERDAY - HOUR, YESTERDAY + 1), (NOON, NOON + 5), (NOON + 5, NOON + 9)]
-    asyncio.run(recorded.database.write(lambda tx: record_rows(tx, "bybit", disputed_sides=spans)))
+    recorded.record_market(disputed_sides=spans)
     query = f"from={iso_timestamp(YESTERDAY)}&to={iso_timestamp(TODAY)}"
     found = pages(recorded, f"{PATH}?{query}&limit={limit}")
     marks = [each["disputed"] for page in found for each in page["liquidations"]]
@@ -241,7 +232,8 @@ def days(service: Service) -> list[str]:
 
 def test_crash_between_two_days_loses_nothing(recorded: Service) -> None:
     # The day before has no liquidation but was watched; the one before that was not.
-    record(recorded, [], [(BEFORE + HOUR, YESTERDAY), (BEFORE - 3 * DAY, BEFORE - 2 * DAY)])
+    spans = [(BEFORE + HOUR, YESTERDAY), (BEFORE - 3 * DAY, BEFORE - 2 * DAY)]
+    recorded.record_market(watched=spans)
     oldest = [day_name(BEFORE - 3 * DAY)]
 
     # A part that is in the way ends the write of the second file in its middle.
@@ -260,7 +252,7 @@ def test_day_waits_for_late_reports_and_for_a_record_that_goes_past_it(recorded:
     make_files(recorded)
     assert days(recorded) == [day_name(YESTERDAY)]
 
-    record(recorded, [], [(START + MINUTE, TODAY + DAY)])
+    recorded.record_market(watched=[(START + MINUTE, TODAY + DAY)])
     recorded.clock.now = TODAY + DAY + GRACE - 1
     make_files(recorded)
     assert days(recorded) == [day_name(YESTERDAY)]

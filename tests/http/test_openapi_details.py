@@ -17,7 +17,6 @@ Document = dict[str, Any]
 
 MEDIA_TYPES = {
     *("application/json", "image/svg+xml", "text/csv", "text/markdown", "text/plain"),
-    "text/event-stream",
     *("application/mcp-server-card+json", "application/ai-catalog+json"),
     *("application/gzip", "text/event-stream"),
     *("application/linkset+json", "application/atom+xml", "application/feed+json"),

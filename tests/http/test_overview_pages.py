@@ -1,6 +1,5 @@
 """`/heatmap`, `/funding` and `/liquidations`: the market at once, and how complete numbers are."""
 
-import asyncio
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +9,6 @@ import pytest
 from barograph.board.feeds import Publication
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.records import Frame, Liquidation, PastValues, Perpetuals
-from barograph.markets.store import record_rows
 from barograph.markets.view import DAY_AGO, PERPETUALS
 from support.clock import START
 from support.markets import BTC, ETH, MARKET, changed
@@ -161,11 +159,7 @@ def liquidated(site: SiteService, *, gap: int = 0) -> None:
         Liquidation(noon + MINUTE, "ETHUSDT", "short", 2.0, 50.0),
     ]
     spans = [(MIDNIGHT - 2 * DAY, noon + HOUR), (noon + HOUR + gap, START)]
-    asyncio.run(
-        site.service.database.write(
-            lambda tx: record_rows(tx, "bybit", liquidations=events, watched=spans)
-        )
-    )
+    site.service.record_market(liquidations=events, watched=spans)
 
 
 def test_a_day_with_disputed_sides_has_no_share_of_longs(two: SiteService) -> None:

@@ -125,7 +125,7 @@ def test_following_next_gives_every_hour_since_the_first_record_once(recorded: S
         # The next hour is recorded while the pages are followed.
         recorded.clock.pass_seconds(3_600)
         late = [hour_row("BTCUSDT", recorded.clock.now // HOUR * HOUR)]
-        write(recorded, lambda tx, late=late: record_rows(tx, "bybit", readings=late))
+        recorded.record_market(readings=late)
     assert [point["at"] for point in listed] == [
         iso_timestamp(at) for at in range(FIRST, START, HOUR)
     ]
@@ -176,7 +176,7 @@ def test_liquidations_are_sums_with_the_share_that_was_watched(recorded: Service
 @pytest.mark.parametrize(("query", "gap"), [("", True), ("&symbol=pepe", False)])
 def test_hours_with_disputed_sides_are_marked(recorded: Service, query: str, *, gap: bool) -> None:
     span = (NOW_HOUR - 2 * HOUR, NOW_HOUR - HOUR + 1)
-    write(recorded, lambda tx: record_rows(tx, "bybit", disputed_sides=[span]))
+    recorded.record_market(disputed_sides=[span])
     target = f"/api/v1/series/liquidations{{}}?from={NOW_HOUR - 3 * HOUR}&to={NOW_HOUR}{query}"
     found = points(recorded, target.format(""))
     assert [each["disputed"] for each in found] == [False, not gap, True]

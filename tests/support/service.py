@@ -27,6 +27,7 @@ from barograph.kit.database import Database, Row, Value
 from barograph.kit.http import ASGIApp
 from barograph.kit.lease import Lease
 from barograph.markets.records import Liquidation, LongAccounts, Perpetuals
+from barograph.markets.store import record_rows
 from barograph.payments.records import Facilitator
 from barograph.settings import Settings
 from barograph.web.app import TIMEOUTS, Timeouts, WebApp, create_app
@@ -258,6 +259,10 @@ class Service:
 
     def rows(self, sql: str, *values: Value) -> list[Row]:
         return asyncio.run(self.database.read(lambda tx: tx.fetch(sql, *values)))
+
+    def record_market(self, venue: str = "bybit", **rows: Any) -> None:
+        """Record what a venue sent, as the collector does."""
+        asyncio.run(self.database.write(lambda tx: record_rows(tx, venue, **rows)))
 
     def lose_history(self) -> None:
         """Make the record unreadable."""

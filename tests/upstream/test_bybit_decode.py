@@ -246,37 +246,6 @@ def test_a_share_that_is_missing_or_out_of_range_is_unknown_and_another_wrong_on
         decode_long_accounts(msgspec.json.encode({"list": listed}), "BTCUSDT")
 
 
-SETTLED: list[dict[str, object]] = json.loads(
-    (Path(__file__).parent / "samples/bybit/funding_history.json").read_bytes()
-)["result"]["list"]
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"fundingRate": ""},
-        {"fundingRate": None},
-        {"fundingRate": 0.0001},
-        {"fundingRate": "nan"},
-        {"fundingRate": "1e99"},
-        {"fundingRateTimestamp": "1794787200"},
-        {"fundingRateTimestamp": ""},
-    ],
-    ids=str,
-)
-def test_a_settlement_that_cannot_be_true_is_unknown_alone(change: dict[str, object]) -> None:
-    page = decode_rates(
-        msgspec.json.encode({"list": [{**SETTLED[0], **change}, *SETTLED[1:]]}), "BTCUSDT"
-    )
-    known = [at for at, rate in page.items() if rate is not None]
-    assert known == [1794787200000 - back * 28_800_000 for back in (1, 2)]
-
-
-def test_settlements_of_another_contract_are_invalid() -> None:
-    with pytest.raises(InvalidReply):
-        decode_rates(msgspec.json.encode({"list": SETTLED}), "ETHUSDT")
-
-
 @pytest.mark.parametrize("text", ["", "1794787212", "-1", "12345678901234567890123"])
 def test_a_time_in_another_unit_is_invalid(text: str) -> None:
     with pytest.raises(InvalidReply):

@@ -129,6 +129,18 @@ def test_settlements_come_once_whatever_their_interval(hours: int, pages: int) -
     assert len(past.asked) == pages
 
 
+@pytest.mark.parametrize(("now", "newest"), [(END, END), (END - 1, END - HOUR)])
+def test_settlements_are_asked_for_by_contract_and_none_is_still_to_come(
+    now: int, newest: int
+) -> None:
+    past = Past()
+    past.now = now
+    past.answer = lambda _: [row("funding/history", at) for at in (END, END - HOUR)]
+    assert past.read(rates(end=END + 1))[-1].at == newest
+    asked = {"category": "linear", "symbol": "BTCUSDT", "limit": "200"}
+    assert asked.items() <= past.asked[0][2].items()
+
+
 def test_a_young_contract_has_only_its_own_hours_and_is_not_asked_further_back() -> None:
     past = Past(since=END - 5 * HOUR)
     assert [each.at for each in past.read(interest())] == list(range(END - 5 * HOUR, END, HOUR))
@@ -175,8 +187,14 @@ def test_rows_that_no_hour_can_use_are_left_out_and_order_does_not_matter() -> N
         (shares, "account-ratio", {"buyRatio": "0.9"}),
         (shares, "account-ratio", {"buyRatio": "57.7"}),
         (shares, "account-ratio", {"sellRatio": ""}),
-        (rates, "funding/history", {"fundingRate": "0.26"}),
-        (rates, "funding/history", {"fundingRate": ""}),
+        *[
+            (rates, "funding/history", {"fundingRate": rate})
+            for rate in ("0.26", "1e99", "nan", "", None, 0.0001)
+        ],
+        *[
+            (rates, "funding/history", {"fundingRateTimestamp": time})
+            for time in ("1794787200", "")
+        ],
         (interest, "open-interest", {"openInterest": "-1"}),
         (interest, "open-interest", {"openInterest": None}),
     ],

@@ -20,7 +20,6 @@ from barograph.errors import (
     Unreachable,
     UpstreamError,
 )
-from barograph.markets.exchange import MarketHistory
 from barograph.settings import Settings
 from barograph.upstream.bybit import BybitExchange
 from support.scripted_venue import ScriptedVenue
@@ -106,11 +105,6 @@ def time(exchange: BybitExchange) -> Awaitable[object]:
     return exchange.server_time()
 
 
-def settlements(exchange: BybitExchange) -> Awaitable[object]:
-    history: MarketHistory = exchange
-    return history.past_settlements("BTCUSDT", 0, 1_794_787_200_001)
-
-
 def replaced(bybit: Bybit, answer: Answer) -> Callable[[BybitExchange], Awaitable[object]]:
     async def replace(_: BybitExchange) -> None:
         bybit.answers["tickers"] = answer
@@ -128,21 +122,6 @@ def test_a_share_is_asked_for_by_contract() -> None:
         "period": "5min",
         "limit": "1",
     }
-
-
-@pytest.mark.parametrize(("now", "newest"), [(0, 0), (-1, -28_800_000)])
-def test_settlements_are_asked_for_by_contract_and_none_is_still_to_come(
-    now: int, newest: int
-) -> None:
-    bybit, at = Bybit(), 1_794_787_200_000  # of the newest settlement
-    sample = REPLIES.parent / "samples/bybit/funding_history.json"
-    document = {**json.loads(sample.read_bytes()), "time": at - 1}
-    bybit.now = at + now
-    bybit.answers["funding/history"] = lambda _: httpx2.Response(200, json=document)
-    [rates] = run(bybit, settlements)
-    assert rates[-1].at == at + newest  # type: ignore[index]
-    asked = {"category": "linear", "symbol": "BTCUSDT", "limit": "200"}
-    assert asked.items() <= dict(bybit.asked[0].url.params).items()
 
 
 def test_values_out_of_range_are_named_until_they_are_read_well_again() -> None:
