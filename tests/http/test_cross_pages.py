@@ -9,8 +9,9 @@ import pytest
 from barograph.board.feeds import Publication
 from barograph.kit.text import NBSP
 from barograph.markets.disputes import DISPUTES, Dispute, Disputes
+from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.records import ExchangeHealth
-from barograph.markets.view import EXCHANGE_HEALTH
+from barograph.markets.view import EXCHANGE_HEALTH, LIQUIDATIONS
 from barograph.site.cross import SORTS, CrossQuery
 from support.clock import START
 from support.markets import BTC, ETH, PEPE, SOL, changed
@@ -92,6 +93,13 @@ def test_a_coin_shows_each_venue_with_its_own_numbers(two: SiteService) -> None:
     assert bybit[7].startswith("unknown: we covered too little")
     assert "Hyperliquid counts both sides, which we halve." in page.text
 
+    disputed = LiquidationTotals(START, 100.0, 12.0, None, "BTC", START)
+    two.service.put(Publication.of(LIQUIDATIONS, disputed))
+    two.clock.now += 5_000  # the comparison is kept for some seconds
+    bybit = two.look("/cross/BTC").tables[0][1]
+    assert bybit[7].startswith("unknown: sides were disputed")
+    assert "sides were disputed" in two.look("/markets/BTC").text
+
 
 def test_a_coin_says_what_is_left_out_and_why(two: SiteService) -> None:
     other_asset, absent = two.look("/cross/ETH").text, two.look("/cross/SOL").text
@@ -130,7 +138,7 @@ def test_a_coin_has_what_each_venue_settled_and_per_year(two: SiteService) -> No
     assert "% settled in the same 8 h, Hyperliquid over Bybit" in page.text
     assert "up to 2026-11-06 16:00 UTC, in percent of the position" in page.text
     assert page.tables[1] == [
-        ["Venue", "8h", "24h", "7d", "30d"],
+        ["Venue", "8 h", "24 h", "7 days", "30 days"],
         ["BybitBTCUSDT", f"+0.0100 %+10.95{NBSP}% per year", "—", "—", "—"],
         ["HyperliquidBTC", f"+0.0800 %{yearly}", f"+0.2400 %{yearly}", "—", "—"],
     ]

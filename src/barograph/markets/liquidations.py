@@ -42,7 +42,8 @@ class LiquidationTotals(Struct, frozen=True):
 
     total_usd: float
     long_pct: float | None
-    """Liquidated longs in percent of the total; None when nothing was liquidated."""
+    """Liquidated longs in percent of the total; None when nothing was liquidated, or the sides were
+    disputed."""
 
     top_asset: str | None
     """The base asset with the largest total; None when nothing was liquidated."""
@@ -58,8 +59,8 @@ class LiquidationTotals(Struct, frozen=True):
     already."""
 
     by_contract: dict[str, tuple[float, float]] | None = None
-    """Liquidated longs and shorts in USD, by contract; a contract without any is left out. None in
-    snapshots of earlier versions."""
+    """Liquidated longs and shorts in USD, by contract; a contract without any is left out. None if
+    the sides were disputed."""
 
     @property
     def heard_at(self) -> int | None:

@@ -219,7 +219,10 @@ class VenueRow(NamedTuple):
             return "not published", ""
         published = f"The venue publishes {COMPLETENESS[kind]}."
         if seen is None:
-            return "unknown: we covered too little of 24 hours, or sides are disputed", published
+            totals = self.facts.totals
+            is_disputed = totals is not None and totals.by_contract is None
+            why = "sides were disputed" if is_disputed else "we covered too little of the 24 hours"
+            return f"unknown: {why}", published
         bound = "" if kind == "all" else "at least "
         return f"{bound}{usd(seen[0])} long, {usd(seen[1])} short", published
 

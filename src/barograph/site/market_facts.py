@@ -187,7 +187,9 @@ def _liquidations(view: MarketView, perpetual: Perpetual) -> MarketFact:
     if totals is None:
         return _fact("usd", UNKNOWN, missing_liquidations(view), None)
     if sides is None:
-        return _fact("usd", UNKNOWN, "not published for this contract, or sides disputed", None)
+        is_disputed = totals.by_contract is None
+        why = "sides were disputed" if is_disputed else "not published for this contract"
+        return _fact("usd", UNKNOWN, why, None)
     longs, shorts = sides
     covered = coverage(totals.watched_pct)
     note = f"{usd(longs)} longs, {usd(shorts)} shorts; {covered} of the time covered"
