@@ -206,10 +206,9 @@ def _has_evidence_of(head: Version, proposal: Proposal) -> bool:
 
 
 def _has_content_of(version: Version, proposal: Proposal) -> bool:
-    has_evidence = _has_evidence_of(version, proposal)
-    return has_evidence and canonical(leg_document(version.leg)) == canonical(
-        leg_document(proposal.leg)
-    )
+    if not _has_evidence_of(version, proposal):  # its digests are known already
+        return False
+    return canonical(leg_document(version.leg)) == canonical(leg_document(proposal.leg))
 
 
 async def _check_fence(tx: Transaction, token: int) -> None:
