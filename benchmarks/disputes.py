@@ -21,8 +21,8 @@ from msgspec.structs import replace
 
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
 from barograph.markets.disputes import Dispute, DisputeTracker, Measure
-from barograph.markets.records import MAJORS, Liquidation, Perpetual, Perpetuals
-from barograph.markets.venues import BINANCE, BYBIT, HYPERLIQUID
+from barograph.venues.records import MAJORS, Liquidation, Perpetual, Perpetuals
+from barograph.venues.registry import BINANCE, BYBIT, HYPERLIQUID
 from benchmarks import bench
 
 TITLE = "Disputes between venues: comparisons until an error is found, and false accusations"

@@ -16,12 +16,12 @@ from barograph.kit.clock import system_clock
 from barograph.kit.database import Transaction, Work
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import SECOND
-from barograph.markets.records import MAJORS, ContractName
 from barograph.markets.samples import MEASURES
 from barograph.markets.series import reading_series
 from barograph.markets.view import PERPETUALS
 from barograph.settings import Settings
 from barograph.signals.records import SIGNALS, UNKNOWN
+from barograph.venues.records import MAJORS, ContractName
 from barograph_demo.servers.exchange import LIMIT_MS, LIMIT_REQUESTS
 from benchmarks import bench
 from benchmarks.market import CONTRACTS, calls, collector, live_settings, running_world

@@ -16,20 +16,20 @@ from barograph.collector.leader import collector_lease
 from barograph.kit import opening
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Database
+from barograph.kit.http_client import HttpReply
 from barograph.kit.lease import Lease
 from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
 from barograph.kit.timestamps import DAY, HOUR
-from barograph.markets.records import LongAccounts, Perpetuals
 from barograph.settings import Settings
-from barograph.upstream.bybit.decode import (
+from barograph.venues.bybit.decode import (
     ContractList,
     Instrument,
     decode_instruments,
     decode_tickers,
 )
-from barograph.upstream.bybit.messages import Batch, decode_message
-from barograph.upstream.bybit.rest import open_envelope
-from barograph.upstream.http import HttpReply
+from barograph.venues.bybit.messages import Batch, decode_message
+from barograph.venues.bybit.rest import open_envelope
+from barograph.venues.records import LongAccounts, Perpetuals
 from barograph_demo.files import load_or_create_anchor
 from barograph_demo.servers.control import send_command
 from barograph_demo.servers.rest import answer

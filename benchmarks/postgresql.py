@@ -26,10 +26,10 @@ from barograph.kit.clock import system_clock
 from barograph.kit.database import Database, Row, Value
 from barograph.kit.opening import Address, open_database
 from barograph.kit.timestamps import HOUR
-from barograph.markets.records import ContractName
 from barograph.markets.series import reading_series
 from barograph.settings import Settings
 from barograph.signals.documents import SIGNALS_PATH
+from barograph.venues.records import ContractName
 from benchmarks import bench, load, series
 from benchmarks.appends import append_rate
 from benchmarks.hot_reads import Contender, alternate_latencies

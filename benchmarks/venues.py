@@ -12,7 +12,7 @@ from pathlib import Path
 
 from barograph.kit.timestamps import MINUTE
 from barograph.markets.documents import MARKET_STATE_PATH
-from barograph.markets.venues import BINANCE, BYBIT, HYPERLIQUID
+from barograph.venues.registry import BINANCE, BYBIT, HYPERLIQUID
 from barograph_demo.servers.binance_rest import ENDPOINTS, LIMITS, WEIGHT
 from barograph_demo.servers.control import send_command
 from barograph_demo.servers.exchange import LIMIT_MS, LIMIT_REQUESTS

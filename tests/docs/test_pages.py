@@ -9,12 +9,12 @@ import pytest
 from barograph.cli.diagnosis import CERTIFICATES, CONNECTIONS
 from barograph.cli.doctor import CHECKS
 from barograph.macro.records import NYFED_NOTICE, NYFED_TERMS
-from barograph.markets.venues import VENUES
 from barograph.settings import Settings
 from barograph.terms.sources import SOURCES
-from barograph.upstream import hyperliquid
-from barograph.upstream.binance import exchange as binance
 from barograph.upstream.etf import FLOW_COLUMNS, SHARE_COLUMNS, VALUE_COLUMNS
+from barograph.venues.binance import exchange as binance
+from barograph.venues.hyperliquid import exchange as hyperliquid
+from barograph.venues.registry import VENUES
 
 DOCS = Path(__file__).parents[2] / "docs"
 _spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")

@@ -13,7 +13,7 @@ import pytest
 
 from barograph.kit.clock import system_clock
 from barograph.markets.failover import HEALTHY, REFUSALS
-from barograph.markets.venues import VENUES
+from barograph.venues.registry import VENUES
 from barograph_demo.files import load_or_create_anchor
 from barograph_demo.servers.control import send_command
 from support.processes import HOST, Process, eventually, get, running, unused_port

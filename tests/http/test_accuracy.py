@@ -24,11 +24,11 @@ from barograph.kit.json import canonical, digest
 from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
 from barograph.macro.records import US10Y, Figure
 from barograph.macro.store import record_figures
-from barograph.markets.settlements import SettledRate
 from barograph.markets.store import ReadingRow, record_rows, record_settlement_reports
 from barograph.stances.announce import announce_reveals
 from barograph.stances.issue import StanceIssuer
 from barograph.stances.log_entries import LogEntries
+from barograph.venues.records import SettledRate
 from support.clock import START
 from support.recompute import load_recompute
 from support.service import BASE_URL, Answer, Service

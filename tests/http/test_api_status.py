@@ -14,8 +14,8 @@ from barograph.errors import Forbidden, InvalidReply, Throttled, Unreachable, Up
 from barograph.history.records import NotIssuedYet, Stances
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.timestamps import DAY, HOUR
-from barograph.markets.records import Perpetual
 from barograph.stances.reader import STANCES
+from barograph.venues.records import Perpetual
 from support.clock import START
 from support.markets import BTC, ETH, PEPE, reading, shares
 from support.service import CHECKS, Answer, Service, fresh_service

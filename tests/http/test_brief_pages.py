@@ -12,10 +12,10 @@ from barograph.board.feeds import Publication
 from barograph.briefs.records import Brief
 from barograph.kit.http import Receive, Scope, Send
 from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
-from barograph.markets.records import Perpetuals
 from barograph.markets.store import ReadingRow
-from barograph.markets.venues import VENUES
 from barograph.markets.view import PERPETUALS
+from barograph.venues.records import Perpetuals
+from barograph.venues.registry import VENUES
 from support.clock import START
 from support.markets import BTC, reading
 from support.pages import BROWSER, FOUND, NOTE, Checked, SiteService

@@ -10,11 +10,11 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
-from barograph.markets.records import ContractName
 from barograph.markets.samples import DAYS, MEASURES
 from barograph.markets.series import SeriesReader
-from barograph.markets.venues import VENUES
 from barograph.site.chart_reader import ChartReader
+from barograph.venues.records import ContractName
+from barograph.venues.registry import VENUES
 from support.clock import START
 from support.databases import take_away
 from support.markets import reading, shares

@@ -19,9 +19,9 @@ from barograph.history.records import KINDS, NOT_RECORDED, Version
 from barograph.kit.database import Transaction
 from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
 from barograph.markets.liquidation_files import DailyFile, store_file
-from barograph.markets.records import Liquidation, Perpetuals
 from barograph.markets.store import ReadingRow, record_rows
 from barograph.stances.reader import recorded_stance
+from barograph.venues.records import Liquidation, Perpetuals
 from barograph_client import Barograph, Patience, ReferenceFile
 from barograph_client import calls as every_call
 from barograph_client.decode import to_builtins

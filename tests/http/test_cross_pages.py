@@ -10,9 +10,9 @@ from barograph.board.feeds import Publication
 from barograph.kit.text import NBSP
 from barograph.markets.disputes import DISPUTES, Dispute, Disputes
 from barograph.markets.liquidations import LiquidationTotals
-from barograph.markets.records import ExchangeHealth
 from barograph.markets.view import EXCHANGE_HEALTH, LIQUIDATIONS
 from barograph.site.cross import SORTS, CrossQuery
+from barograph.venues.records import ExchangeHealth
 from support.clock import START
 from support.markets import BTC, ETH, PEPE, SOL, changed
 from support.node import run_script

@@ -15,9 +15,9 @@ from barograph.kit.wire import WireModel
 from barograph.markets.cross_documents import CrossBody, CrossList, VenueList
 from barograph.markets.disputes import DISPUTES, Dispute, Disputes
 from barograph.markets.failover import VENUE_IN_USE, VenueInUse
-from barograph.markets.records import ExchangeHealth, Perpetuals
 from barograph.markets.view import EXCHANGE_HEALTH, PERPETUALS
 from barograph.terms.sources import TERMS, Unconfirmed
+from barograph.venues.records import ExchangeHealth, Perpetuals
 from support.clock import START
 from support.lists import table
 from support.markets import BTC, ETH, PEPE, SOL, SOURCE, changed

@@ -12,8 +12,8 @@ from barograph.history.records import KINDS
 from barograph.kit.documents import HotKey, Message
 from barograph.kit.http import ASGIApp, Receive, Scope, Send
 from barograph.kit.timestamps import DAY
-from barograph.markets.records import Liquidation, LongAccounts, Perpetual, Perpetuals
 from barograph.signals.methods import METHODS
+from barograph.venues.records import Liquidation, LongAccounts, Perpetual, Perpetuals
 from support.clock import START
 from support.markets import BTC, MARKET, NEXT_FUNDING, PEPE, changed, reading, shares
 from support.service import MARKET_PATHS, Answer, Service, ask, fresh_service

@@ -8,10 +8,10 @@ import pytest
 from barograph.board.feeds import Publication
 from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
 from barograph.markets.frames import stored
-from barograph.markets.records import BackfillProgress, Frame, Liquidation, PastValues
 from barograph.markets.store import ReadingRow
 from barograph.markets.view import BACKFILL
 from barograph.signals.methods import METHODS
+from barograph.venues.records import BackfillProgress, Frame, Liquidation, PastValues
 from support.clock import START
 from support.events import add_events, change
 from support.markets import BTC, ETH, MARKET, PEPE, SOL, changed, reading, shares

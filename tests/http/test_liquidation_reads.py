@@ -12,8 +12,9 @@ from barograph.collector.jobs.market_data import LiquidationFilesJob
 from barograph.errors import LeaseLost
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.markets.liquidation_files import GRACE, DailyFile, day_name, store_file
-from barograph.markets.liquidations import LiquidationTracker, Span
-from barograph.markets.records import Liquidation
+from barograph.markets.liquidations import LiquidationTracker
+from barograph.venues.records import Liquidation
+from barograph.venues.spans import Span
 from support.clock import START
 from support.lists import pages, table
 from support.service import BASE_URL, Service

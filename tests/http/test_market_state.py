@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from barograph.kit.timestamps import DAY
-from barograph.markets.records import Liquidation
+from barograph.venues.records import Liquidation
 from support.clock import START
 from support.markets import BTC, ETH, MARKET, PEPE, SOL, changed, reading
 from support.service import Service, fresh_service

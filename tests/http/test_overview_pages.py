@@ -8,8 +8,8 @@ import pytest
 
 from barograph.board.feeds import Publication
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.records import Frame, Liquidation, PastValues, Perpetuals
 from barograph.markets.view import DAY_AGO, PERPETUALS
+from barograph.venues.records import Frame, Liquidation, PastValues, Perpetuals
 from support.clock import START
 from support.markets import BTC, ETH, MARKET, changed
 from support.pages import SiteService

@@ -31,7 +31,6 @@ from barograph.limits.render_queue import (
 )
 from barograph.limits.stores import MemoryStore
 from barograph.markets.reader import CrossReader, MarketReader, freshness_limits
-from barograph.markets.records import ContractName
 from barograph.markets.series import SeriesReader
 from barograph.markets.view import PERPETUALS
 from barograph.signals.reader import SignalsReader
@@ -40,6 +39,7 @@ from barograph.site.responses import Page
 from barograph.site.site import RenderPage, Site
 from barograph.site.templating import Templates
 from barograph.status.reader import StatusReader
+from barograph.venues.records import ContractName
 from support.clock import START
 from support.markets import reading
 from support.pages import BROWSER

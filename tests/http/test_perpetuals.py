@@ -12,7 +12,7 @@ from barograph.collector.judge import Judge
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.markets.frames import FRAME_STEP
 from barograph.markets.perpetuals import PerpetualBody, PerpetualList
-from barograph.markets.records import Liquidation, Perpetuals
+from barograph.venues.records import Liquidation, Perpetuals
 from support.clock import START
 from support.lists import table
 from support.markets import BTC, ETH, MARKET, NEXT_FUNDING, PEPE, SOL, SOURCE, changed, shares

@@ -25,10 +25,9 @@ from barograph.limits.stores import MemoryStore
 from barograph.macro.records import NYFED, NYFED_NOTICE, SOFR, US10Y, Figure
 from barograph.macro.store import record_figures
 from barograph.markets.liquidations import LiquidationHour
-from barograph.markets.records import Liquidation
 from barograph.markets.regime import RegimeChange
-from barograph.markets.settlements import SettledRate
 from barograph.markets.store import ReadingRow, record_rows, record_settlement_reports
+from barograph.venues.records import Liquidation, SettledRate
 from support.clock import START
 from support.databases import take_away
 from support.lists import pages, table

@@ -16,9 +16,9 @@ from barograph.kit.database import Transaction
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.markets.liquidation_files import day_name
 from barograph.markets.market_events import regime_event
-from barograph.markets.records import Liquidation, LongAccounts, Perpetual, Perpetuals
 from barograph.markets.regime import RegimeChange
 from barograph.markets.store import ReadingRow, record_rows
+from barograph.venues.records import Liquidation, LongAccounts, Perpetual, Perpetuals
 from support.clock import START
 from support.markets import NEXT_FUNDING, changed
 from support.service import Service, fresh_service

@@ -32,18 +32,19 @@ from barograph.errors import (
 from barograph.kit.database import Database
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
-from barograph.markets.exchange import PastValue
-from barograph.markets.records import (
+from barograph.markets.settlements import SettlementReport
+from barograph.markets.store import ReadingRow, record_rows, settled_rates
+from barograph.markets.view import BACKFILL, EXCHANGE_HEALTH, PERPETUALS
+from barograph.settings import Settings
+from barograph.venues.exchange import PastValue
+from barograph.venues.records import (
     BackfillProgress,
     ContractName,
     ExchangeHealth,
     LongAccounts,
     Perpetual,
+    SettledRate,
 )
-from barograph.markets.settlements import SettledRate, SettlementReport
-from barograph.markets.store import ReadingRow, record_rows, settled_rates
-from barograph.markets.view import BACKFILL, EXCHANGE_HEALTH, PERPETUALS
-from barograph.settings import Settings
 from support.backends import StartPython
 from support.clock import START
 from support.jobs import Rounds, Stopped

@@ -6,7 +6,6 @@ import pytest
 
 from barograph.kit.database import ConstraintViolated, Database
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.records import Liquidation, Origin
 from barograph.markets.regime import RegimeChange
 from barograph.markets.store import (
     FORGET_ROWS,
@@ -18,6 +17,7 @@ from barograph.markets.store import (
     recent_watched,
     record_rows,
 )
+from barograph.venues.records import Liquidation, Origin
 from support.clock import START
 from support.steps import Steps
 

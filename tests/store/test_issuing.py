@@ -40,10 +40,8 @@ from barograph.macro.records import (
 )
 from barograph.macro.store import record_figures
 from barograph.markets.failover import VENUE_IN_USE, VenueInUse
-from barograph.markets.records import Perpetuals
-from barograph.markets.settlements import REVISION_DELAY, SettledRate
+from barograph.markets.settlements import REVISION_DELAY
 from barograph.markets.store import record_settlement_reports
-from barograph.markets.venues import HYPERLIQUID, VENUES
 from barograph.markets.view import PERPETUALS
 from barograph.material_change.compare import compare, read_retained
 from barograph.settings import Settings
@@ -51,6 +49,8 @@ from barograph.stances.issue import StanceIssuer
 from barograph.stances.reader import STANCES
 from barograph.stances.reveals import REVEALS, announcements, revealed_at
 from barograph.stances.revise import revision_of
+from barograph.venues.records import Perpetuals, SettledRate
+from barograph.venues.registry import HYPERLIQUID, VENUES
 from support.backends import Backend
 from support.clock import START
 from support.databases import DatabaseDouble

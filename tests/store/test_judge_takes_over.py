@@ -18,14 +18,13 @@ from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.evidence import MarketEvidence, TrailingRecord
 from barograph.markets.failover import VENUE_IN_USE
 from barograph.markets.liquidations import LiquidationTotals
-from barograph.markets.records import Liquidation, LongAccounts, Perpetuals
-from barograph.markets.settlements import SettledRate
 from barograph.markets.store import record_settlement_reports
-from barograph.markets.venues import BYBIT, HYPERLIQUID
 from barograph.markets.view import LIQUIDATIONS, PERPETUALS, REGIME
 from barograph.settings import Settings
 from barograph.signals.methods import METHODS
 from barograph.signals.records import SIGNALS, Signal, Signals
+from barograph.venues.records import Liquidation, LongAccounts, Perpetuals, SettledRate
+from barograph.venues.registry import BYBIT, HYPERLIQUID
 from support.evidence import AT, Month
 from support.markets import BTC, ETH, PEPE, SOL, changed, reading, shares
 from support.steps import Steps

@@ -22,8 +22,7 @@ from barograph.markets.liquidation_store import (
     liquidation_series,
     watched_shares,
 )
-from barograph.markets.liquidations import LiquidationHour, LiquidationTracker, Span
-from barograph.markets.records import ContractName, Liquidation, Origin, Side
+from barograph.markets.liquidations import LiquidationHour, LiquidationTracker
 from barograph.markets.regime import RegimeChange
 from barograph.markets.samples import (
     DAYS,
@@ -52,6 +51,8 @@ from barograph.markets.store import (
     recent_record,
     record_rows,
 )
+from barograph.venues.records import ContractName, Liquidation, Origin, Side
+from barograph.venues.spans import Span
 from support.backends import on_sqlite
 from support.clock import START, HandClock
 from support.databases import DatabaseDouble

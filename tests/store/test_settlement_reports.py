@@ -6,8 +6,7 @@ import pytest
 
 from barograph.kit.database import ConstraintViolated, Database, Row
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.records import ContractName
-from barograph.markets.settlements import MAX_REVISIONS, SettledRate, SettlementReport
+from barograph.markets.settlements import MAX_REVISIONS, SettlementReport
 from barograph.markets.store import (
     HOUR_DAYS,
     ReadingRow,
@@ -16,6 +15,7 @@ from barograph.markets.store import (
     settled_rates,
     settlement_revisions,
 )
+from barograph.venues.records import ContractName, SettledRate
 from support.backends import on_engines
 from support.clock import START
 from support.steps import Steps

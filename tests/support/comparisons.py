@@ -22,12 +22,12 @@ from barograph.macro.records import (
     US10Y,
     RecordedFigure,
 )
-from barograph.markets.records import ContractName
 from barograph.material_change.compare import RetainedVersion, compare, read_retained
 from barograph.material_change.documents import AssessmentBody, comparison_body
 from barograph.material_change.query import Pair, Reference
 from barograph.stances import etf, funding, rates
 from barograph.stances.revise import revision_of
+from barograph.venues.records import ContractName
 from support.clock import START
 from support.figures import NEWEST, flows, yields
 

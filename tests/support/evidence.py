@@ -10,7 +10,9 @@ from barograph.errors import Throttled
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.evidence import Hour, MarketEvidence, TrailingRecord
 from barograph.markets.liquidations import LiquidationHour, LiquidationTotals
-from barograph.markets.records import (
+from barograph.markets.regime import Label, Regime
+from barograph.settings import Settings
+from barograph.venues.records import (
     MAJORS,
     Frame,
     Liquidation,
@@ -19,8 +21,6 @@ from barograph.markets.records import (
     Perpetual,
     Perpetuals,
 )
-from barograph.markets.regime import Label, Regime
-from barograph.settings import Settings
 from support.clock import START
 from support.markets import BTC, ETH, MARKET, SOL, changed, reading
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from barograph.markets.records import Liquidation, LongAccounts, Perpetual, Perpetuals
+from barograph.venues.records import Liquidation, LongAccounts, Perpetual, Perpetuals
 from support.clock import START
 
 SOURCE = "test venue"

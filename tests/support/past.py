@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from barograph.kit.timestamps import HOUR
-from barograph.markets.exchange import PastValue
-from barograph.markets.settlements import SettledRate
+from barograph.venues.exchange import PastValue
+from barograph.venues.records import SettledRate
 
 SETTLED_EVERY = 8 * HOUR
 

@@ -26,10 +26,10 @@ from barograph.keys.api_keys import ApiKeys, NewKey, load_pepper
 from barograph.kit.database import Database, Row, Value
 from barograph.kit.http import ASGIApp
 from barograph.kit.lease import Lease
-from barograph.markets.records import Liquidation, LongAccounts, Perpetuals
 from barograph.markets.store import record_rows
 from barograph.payments.records import Facilitator
 from barograph.settings import Settings
+from barograph.venues.records import Liquidation, LongAccounts, Perpetuals
 from barograph.web.app import TIMEOUTS, Timeouts, WebApp, create_app
 from support.clock import HandClock
 from support.databases import bring_back, server_settings, take_away, upgraded_database

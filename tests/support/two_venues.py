@@ -4,9 +4,9 @@ from typing import Any
 
 from barograph.board.feeds import Publication
 from barograph.markets.failover import VENUE_IN_USE, VenueInUse
-from barograph.markets.records import Perpetual, Perpetuals
 from barograph.markets.settlements import SHORTEST_WINDOW, SettledSums, SettledWindows
 from barograph.markets.view import PERPETUALS, SETTLED
+from barograph.venues.records import Perpetual, Perpetuals
 from support.clock import START
 from support.markets import BTC, ETH, SOURCE, changed
 

@@ -20,12 +20,12 @@ from barograph.errors import UpstreamError
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import DAY, HOUR
-from barograph.markets.records import Liquidation, Perpetuals
-from barograph.markets.venues import BINANCE, BYBIT
 from barograph.settings import Settings
-from barograph.upstream.binance.stream import LIQUIDATIONS, decode_liquidation
-from barograph.upstream.bybit.exchange import ANNOUNCEMENT_SECONDS
-from barograph.upstream.bybit.messages import Batch, decode_message
+from barograph.venues.binance.stream import LIQUIDATIONS, decode_liquidation
+from barograph.venues.bybit.exchange import ANNOUNCEMENT_SECONDS
+from barograph.venues.bybit.messages import Batch, decode_message
+from barograph.venues.records import Liquidation, Perpetuals
+from barograph.venues.registry import BINANCE, BYBIT
 from barograph.web.app import create_app
 from barograph_demo.servers.binance import running_binance
 from barograph_demo.servers.binance_stream import BinanceStream

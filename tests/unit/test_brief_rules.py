@@ -31,10 +31,10 @@ from barograph.markets.evidence import (
     Outage,
     TrailingRecord,
 )
-from barograph.markets.records import Frame, Perpetual
 from barograph.markets.regime import Label
 from barograph.markets.settlements import SettledFunding
 from barograph.signals.methods import btc_open_interest_trend
+from barograph.venues.records import Frame, Perpetual
 from support.clock import START
 from support.evidence import (
     AT,

@@ -31,19 +31,19 @@ from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import DAY
 from barograph.markets.disputes import DISPUTES
-from barograph.markets.exchange import Exchange, LiquidationWatcher
 from barograph.markets.market_events import LISTINGS, MAX_NEW
-from barograph.markets.records import (
+from barograph.markets.view import BACKFILL, EXCHANGE_HEALTH, FEEDS, LONG_ACCOUNTS, PERPETUALS
+from barograph.settings import Settings
+from barograph.signals.records import SIGNALS
+from barograph.venues.exchange import Exchange, LiquidationWatcher
+from barograph.venues.records import (
     ExchangeHealth,
     Liquidation,
     LongAccounts,
     Perpetual,
     Perpetuals,
 )
-from barograph.markets.venues import BYBIT, VENUES
-from barograph.markets.view import BACKFILL, EXCHANGE_HEALTH, FEEDS, LONG_ACCOUNTS, PERPETUALS
-from barograph.settings import Settings
-from barograph.signals.records import SIGNALS
+from barograph.venues.registry import BYBIT, VENUES
 from support.clock import START, HandClock
 from support.databases import DatabaseDouble
 from support.markets import BTC, ETH, MARKET, PEPE, SOL, SOURCE, changed, reading

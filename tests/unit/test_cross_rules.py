@@ -10,11 +10,11 @@ from barograph.markets.cross import CrossCoin, CrossMarket, Spread, VenueFacts, 
 from barograph.markets.disputes import Dispute, Measure
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.reader import CrossReader
-from barograph.markets.records import Perpetual, Perpetuals
 from barograph.markets.settlements import SHORTEST_WINDOW, SettledSums, SettledWindows
-from barograph.markets.venues import BINANCE, BYBIT, HYPERLIQUID, VENUES, coin_of
 from barograph.markets.view import FreshnessLimits
 from barograph.settings import Settings
+from barograph.venues.records import Perpetual, Perpetuals
+from barograph.venues.registry import BINANCE, BYBIT, HYPERLIQUID, VENUES, coin_of
 from support.clock import START as NOW
 
 LIMITS = FreshnessLimits(30_000, 1_800_000, 90_000, 95.0)

@@ -24,8 +24,8 @@ from benchmarks.disputes import (
 from barograph.collector.judge import Judge
 from barograph.kit.timestamps import MINUTE
 from barograph.markets.disputes import Dispute, DisputeTracker
-from barograph.markets.venues import BINANCE, BYBIT, HYPERLIQUID
 from barograph.settings import Settings
+from barograph.venues.registry import BINANCE, BYBIT, HYPERLIQUID
 
 
 @pytest.fixture(scope="module")

@@ -19,8 +19,6 @@ from barograph.errors import (
 from barograph.kit.timestamps import DAY, MINUTE, SECOND
 from barograph.markets.disputes import Dispute, Disputes, DisputeTracker
 from barograph.markets.failover import HEALTHY, Failover, Switch, VenueInUse
-from barograph.markets.records import LongAccounts, Perpetuals
-from barograph.markets.venues import BINANCE, BYBIT, HYPERLIQUID, VENUES, coin_of, source_of
 from barograph.markets.view import (
     DAY_AGO,
     EXCHANGE_HEALTH,
@@ -30,7 +28,9 @@ from barograph.markets.view import (
     REGIME,
 )
 from barograph.settings import Settings
-from barograph.settings.must_set import KNOWN_VENUES
+from barograph.venue_names import VENUE_NAMES
+from barograph.venues.records import LongAccounts, Perpetuals
+from barograph.venues.registry import BINANCE, BYBIT, HYPERLIQUID, VENUES, coin_of, source_of
 from support.clock import START
 from support.markets import BTC, changed, reading
 
@@ -436,7 +436,7 @@ def test_a_disputed_venue_takes_no_other_venue_s_place() -> None:
 
 
 def test_the_settings_name_the_venues_that_are_known() -> None:
-    assert set(KNOWN_VENUES) == set(VENUES)
+    assert [venue.name for venue in VENUES.values()] == list(VENUE_NAMES)
     assert Settings(venues=" hyperliquid , bybit").venue_names == (HYPERLIQUID, BYBIT)
     for wrong in ("", "okx", "bybit,bybit", "bybit,"):
         with pytest.raises(ValueError, match="name each venue once"):

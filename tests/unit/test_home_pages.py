@@ -6,13 +6,14 @@ import pytest
 
 from barograph.errors import UpstreamUnavailable
 from barograph.kit.timestamps import DAY, HOUR
-from barograph.markets.liquidations import LiquidationTotals, LiquidationTracker, WatchedSpans
-from barograph.markets.records import Frame, LongAccounts, PastValues, Perpetual
+from barograph.markets.liquidations import LiquidationTotals, LiquidationTracker
 from barograph.markets.regime import Regime
 from barograph.markets.samples import LiquidationColumn, LiquidationSeries, Measure
 from barograph.markets.view import FreshnessLimits, MarketView
 from barograph.site.home_content import Asset, MarketNow, figures_of, liquidation_line, market_now
 from barograph.site.templating import UNKNOWN
+from barograph.venues.records import Frame, LongAccounts, PastValues, Perpetual
+from barograph.venues.spans import WatchedSpans
 from support.clock import START
 from support.markets import BTC, ETH, MARKET, PEPE, SOL, changed, reading
 

@@ -13,9 +13,9 @@ from barograph.markets.liquidations import (
     LiquidationTotals,
     LiquidationTracker,
     LiquidationWindow,
-    WatchedSpans,
 )
-from barograph.markets.records import Liquidation, Side
+from barograph.venues.records import Liquidation, Side
+from barograph.venues.spans import WatchedSpans
 from support.clock import START
 
 Spans = list[tuple[int, int]]

@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from barograph.collector.venue_reading import OVERLAP_POLLS, Listening
-from barograph.markets.exchange import LiquidationWatcher
-from barograph.markets.liquidations import WatchedSpans
-from barograph.markets.records import Liquidation, LongAccounts, Perpetuals
-from barograph.markets.venues import BYBIT, VENUES
+from barograph.venues.exchange import LiquidationWatcher
+from barograph.venues.records import Liquidation, LongAccounts, Perpetuals
+from barograph.venues.registry import BYBIT, VENUES
+from barograph.venues.spans import WatchedSpans
 
 POLL = 0.001
 

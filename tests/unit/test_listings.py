@@ -16,7 +16,7 @@ from barograph.markets.market_events import (
     check_listings,
     next_listings,
 )
-from barograph.markets.records import Perpetuals
+from barograph.venues.records import Perpetuals
 from support.clock import START
 from support.markets import BTC, changed, reading
 

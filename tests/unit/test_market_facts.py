@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from barograph.kit.timestamps import DAY
 from barograph.markets.liquidations import LiquidationTotals
-from barograph.markets.records import MAJORS, Frame, LongAccounts, PastValues, Perpetual, majors_of
 from barograph.markets.symbols import index_of
 from barograph.markets.view import FreshnessLimits, MarketView
 from barograph.site.market_facts import (
@@ -36,6 +35,7 @@ from barograph.site.market_table import (
     short_usd,
     table_rows,
 )
+from barograph.venues.records import MAJORS, Frame, LongAccounts, PastValues, Perpetual, majors_of
 from support.clock import START
 from support.markets import BTC, ETH, MARKET, PEPE, SOL, changed, reading, shares
 

@@ -14,13 +14,6 @@ from barograph.markets.evidence import MarketEvidence, Outage
 from barograph.markets.judge import MarketConclusion, MarketJudge
 from barograph.markets.liquidations import LiquidationHour
 from barograph.markets.market_events import LISTINGS
-from barograph.markets.records import (
-    ExchangeHealth,
-    Liquidation,
-    LongAccounts,
-    Perpetual,
-    Perpetuals,
-)
 from barograph.markets.regime import Label, RegimeChange
 from barograph.markets.view import (
     BACKFILL,
@@ -32,6 +25,13 @@ from barograph.markets.view import (
     VENUE_FEEDS,
 )
 from barograph.settings import Settings
+from barograph.venues.records import (
+    ExchangeHealth,
+    Liquidation,
+    LongAccounts,
+    Perpetual,
+    Perpetuals,
+)
 from support import clock
 from support.markets import BTC, ETH, MARKET, PEPE, SOL, changed, reading, shares
 

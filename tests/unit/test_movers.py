@@ -3,10 +3,8 @@
 from typing import Any
 
 from barograph.kit.timestamps import DAY
-from barograph.markets.records import Frame, PastValues, Perpetual
 from barograph.markets.samples import LiquidatedHour
 from barograph.markets.symbols import index_of
-from barograph.markets.venues import HYPERLIQUID
 from barograph.markets.view import FreshnessLimits, MarketView
 from barograph.site.home_content import (
     FLOOR_USD,
@@ -16,6 +14,8 @@ from barograph.site.home_content import (
     day_movers,
     hour_movers,
 )
+from barograph.venues.records import Frame, PastValues, Perpetual
+from barograph.venues.registry import HYPERLIQUID
 from support.clock import START
 from support.markets import BTC, changed, reading
 

@@ -18,10 +18,10 @@ from barograph.markets.regime import (
     Label,
     Regime,
     describe,
-    eight_hour_rate,
     next_regime,
 )
 from barograph.markets.view import REGIME
+from barograph.venues.records import eight_hour_rate
 from support.clock import START
 
 DWELL = 15 * MINUTE

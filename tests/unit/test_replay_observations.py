@@ -8,8 +8,8 @@ import pytest
 from barograph.kit.clock import Clock
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.frames import nearest
-from barograph.markets.records import MAJORS
 from barograph.markets.samples import DAYS, STEPS, on_grid
+from barograph.venues.records import MAJORS
 from barograph_demo.replay.observations import (
     _DECODER,
     MarketObservation,

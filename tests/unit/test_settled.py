@@ -3,7 +3,6 @@
 import pytest
 
 from barograph.kit.timestamps import DAY, HOUR
-from barograph.markets.records import Perpetuals
 from barograph.markets.settlements import (
     REVISION_DELAY,
     SettledFunding,
@@ -15,6 +14,7 @@ from barograph.markets.settlements import (
     settled_windows,
     window_sums,
 )
+from barograph.venues.records import Perpetuals
 from support.clock import START
 from support.markets import BTC, ETH, changed, reading
 

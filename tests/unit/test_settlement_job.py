@@ -13,15 +13,10 @@ from barograph.collector.jobs.market_data import SETTLEMENT_SECONDS, SettlementJ
 from barograph.errors import InvalidReply, LeaseLost, Unreachable
 from barograph.kit.database import Database, DatabaseUnavailable
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
-from barograph.markets.records import ContractName, Perpetual
-from barograph.markets.settlements import (
-    SettledRate,
-    SettledSums,
-    SettledWindows,
-    SettlementReport,
-)
+from barograph.markets.settlements import SettledSums, SettledWindows, SettlementReport
 from barograph.markets.store import record_backfill, settled_rates
 from barograph.markets.view import PERPETUALS, SETTLED
+from barograph.venues.records import ContractName, Perpetual, SettledRate
 from support.clock import START
 from support.jobs import FailingDatabase, Leader, Rounds, Stopped
 from support.markets import BTC, ETH, PEPE, SOL, changed, reading

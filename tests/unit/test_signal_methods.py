@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from barograph.kit.timestamps import HOUR, MINUTE
 from barograph.macro.evidence import NO_FIGURES
 from barograph.markets.evidence import MarketEvidence, TrailingRecord
-from barograph.markets.records import Perpetual
 from barograph.markets.regime import Label
 from barograph.signals.methods import (
     BREADTH,
@@ -31,6 +30,7 @@ from barograph.signals.methods import (
     liquidation_pressure,
 )
 from barograph.signals.records import NOT_KNOWN, UNKNOWN, Signal, SignalResult
+from barograph.venues.records import Perpetual
 from support.evidence import (
     AT,
     FORTNIGHT,

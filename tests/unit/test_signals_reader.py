@@ -12,12 +12,12 @@ from barograph.board.board import Board, publish
 from barograph.board.feeds import Publication
 from barograph.kit.documents import Document
 from barograph.kit.timestamps import DAY, SECOND
-from barograph.markets.venues import source_of
 from barograph.markets.view import PERPETUALS
 from barograph.settings import Settings
 from barograph.signals.methods import MACRO_METHODS, MARKET_METHODS, METHODS
 from barograph.signals.reader import FIGURES, MAX_AGE, UNKNOWN_MS, SignalsReader
 from barograph.signals.records import SIGNALS, Signal, Signals
+from barograph.venues.registry import source_of
 from support.clock import START, HandClock
 from support.databases import upgraded_database
 from support.markets import SOURCE, reading

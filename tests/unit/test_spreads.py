@@ -15,10 +15,10 @@ from barograph.markets.evidence import (
     SettledRecord,
     funding_spreads,
 )
-from barograph.markets.records import Perpetuals
 from barograph.markets.settlements import SHORTEST_WINDOW as WINDOW
 from barograph.signals.methods import cross_venue_funding, judge_all
 from barograph.signals.records import UNKNOWN, Signal
+from barograph.venues.records import Perpetuals
 from support.evidence import AT, closed, evidence
 from support.markets import BTC, SOURCE
 

@@ -11,9 +11,9 @@ from barograph.history.records import LABELS, Proposal
 from barograph.kit.json import canonical
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.markets.evidence import percentile_rank
-from barograph.markets.records import ContractName
 from barograph.markets.settlements import REVISION_DELAY, SettlementReport
 from barograph.stances.funding import known_settlements, propose
+from barograph.venues.records import ContractName
 from support.clock import START
 
 AT = START // (8 * HOUR) * 8 * HOUR

@@ -13,12 +13,6 @@ from barograph.markets.disputes import Dispute, Disputes
 from barograph.markets.failover import VenueInUse
 from barograph.markets.liquidations import LiquidationTotals, LiquidationTracker
 from barograph.markets.reader import freshness_limits
-from barograph.markets.records import (
-    BackfillProgress,
-    ExchangeHealth,
-    LongAccounts,
-    LongAccountShares,
-)
 from barograph.settings import Settings
 from barograph.status.rules import (
     BACKFILL_FAILING_MS,
@@ -30,6 +24,12 @@ from barograph.status.rules import (
     assess,
 )
 from barograph.terms.sources import Unconfirmed
+from barograph.venues.records import (
+    BackfillProgress,
+    ExchangeHealth,
+    LongAccounts,
+    LongAccountShares,
+)
 from support.clock import START
 from support.markets import BTC, ETH, SOL, reading, shares
 

@@ -19,7 +19,7 @@ from barograph.markets.evidence import (
 )
 from barograph.markets.frames import FrameRecord, frame_of, stored
 from barograph.markets.liquidations import LiquidationHour
-from barograph.markets.records import PastValues
+from barograph.venues.records import PastValues
 from support.evidence import AT, add_hours, add_liquidations, closed
 from support.markets import BTC
 

@@ -5,7 +5,7 @@ from statistics import correlation
 import pytest
 
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.venues import coin_of
+from barograph.venues.registry import coin_of
 from barograph_demo.world.venues import BINANCE, HYPERLIQUID, TRADING, VENUES, VenueMarket
 from barograph_demo.world.world import World
 

@@ -19,12 +19,10 @@ from barograph.errors import (
     UpstreamError,
 )
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
-from barograph.markets.exchange import PastValue
-from barograph.markets.records import Perpetual, Perpetuals
-from barograph.markets.settlements import SettledRate
-from barograph.upstream.binance import BinanceExchange
-from barograph.upstream.binance.exchange import live_weight_per_minute
-from barograph.upstream.binance.sweep import FIRST_WEIGHT_PER_MINUTE, WEIGHT_PER_MINUTE
+from barograph.venues.binance.exchange import BinanceExchange, live_weight_per_minute
+from barograph.venues.binance.sweep import FIRST_WEIGHT_PER_MINUTE, WEIGHT_PER_MINUTE
+from barograph.venues.exchange import PastValue
+from barograph.venues.records import Perpetual, Perpetuals, SettledRate
 from support.scripted_venue import ScriptedVenue
 
 NOW = 1_789_308_900_000

@@ -10,11 +10,11 @@ from websockets.asyncio.server import ServerConnection, serve
 
 from barograph.errors import InvalidReply, Unreachable
 from barograph.kit.timestamps import HOUR, SECOND
-from barograph.markets.records import Liquidation
 from barograph.settings import Settings
-from barograph.upstream.binance import BinanceExchange
-from barograph.upstream.binance.stream import RENEWED_EVERY, StreamConnection
-from barograph.upstream.venue_stream import ConnectionState
+from barograph.venues.binance.exchange import BinanceExchange
+from barograph.venues.binance.stream import RENEWED_EVERY, StreamConnection
+from barograph.venues.kit.stream import ConnectionState
+from barograph.venues.records import Liquidation
 from support.markets import Watcher
 
 NOW = 1_791_565_603_055

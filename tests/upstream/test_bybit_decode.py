@@ -14,8 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from barograph.errors import InvalidReply, UnknownToUpstream
-from barograph.markets.records import Perpetual
-from barograph.upstream.bybit.decode import (
+from barograph.venues.bybit.decode import (
     Instrument,
     decode_announcement,
     decode_instruments,
@@ -23,14 +22,15 @@ from barograph.upstream.bybit.decode import (
     decode_tickers,
     decode_time,
 )
-from barograph.upstream.bybit.history import decode_rates
-from barograph.upstream.bybit.messages import (
+from barograph.venues.bybit.history import decode_rates
+from barograph.venues.bybit.messages import (
     MAX_ARGS_CHARACTERS,
     Pong,
     decode_message,
     topics_by_connection,
 )
-from barograph.upstream.cells import UnreadableError, moment, number, percent
+from barograph.venues.kit.cells import UnreadableError, moment, number, percent
+from barograph.venues.records import Perpetual
 
 REPLIES = Path(__file__).parent / "bybit_replies"
 

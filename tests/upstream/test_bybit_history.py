@@ -11,9 +11,9 @@ import pytest
 
 from barograph.errors import Forbidden, InvalidReply, Throttled
 from barograph.kit.timestamps import DAY, HOUR, SECOND
-from barograph.markets.exchange import MarketHistory, PastValue
-from barograph.markets.settlements import SettledRate
-from barograph.upstream.bybit import BybitExchange
+from barograph.venues.bybit.exchange import BybitExchange
+from barograph.venues.exchange import MarketHistory, PastValue
+from barograph.venues.records import SettledRate
 from support.scripted_venue import ScriptedVenue
 
 SAMPLES = Path(__file__).parent / "samples/bybit"

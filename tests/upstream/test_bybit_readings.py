@@ -11,10 +11,10 @@ import pytest
 
 from barograph.errors import InvalidReply, Unreachable, UpstreamError
 from barograph.kit.timestamps import HOUR, MINUTE, SECOND
-from barograph.markets.exchange import Exchange
-from barograph.markets.records import Perpetuals
 from barograph.settings import Settings
-from barograph.upstream.bybit.exchange import LISTING_SECONDS, BybitExchange
+from barograph.venues.bybit.exchange import LISTING_SECONDS, BybitExchange
+from barograph.venues.exchange import Exchange
+from barograph.venues.records import Perpetuals
 from support.scripted_venue import ScriptedVenue
 
 REPLIES = Path(__file__).parent / "bybit_replies"

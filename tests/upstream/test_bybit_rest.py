@@ -21,7 +21,7 @@ from barograph.errors import (
     UpstreamError,
 )
 from barograph.settings import Settings
-from barograph.upstream.bybit import BybitExchange
+from barograph.venues.bybit.exchange import BybitExchange
 from support.scripted_venue import ScriptedVenue
 
 REPLIES = Path(__file__).parent / "bybit_replies"

@@ -18,11 +18,11 @@ from barograph.errors import (
     UpstreamError,
 )
 from barograph.kit.timestamps import DAY, HOUR
-from barograph.markets.exchange import PastValue
-from barograph.markets.records import Liquidation, Perpetual
-from barograph.markets.settlements import SettledRate
-from barograph.upstream.bybit import BybitExchange, decode, history, messages
-from barograph.upstream.bybit import rest as bybit_rest
+from barograph.venues.bybit import decode, history, messages
+from barograph.venues.bybit import rest as bybit_rest
+from barograph.venues.bybit.exchange import BybitExchange
+from barograph.venues.exchange import PastValue
+from barograph.venues.records import Liquidation, Perpetual, SettledRate
 from barograph_demo.servers import rest
 from barograph_demo.servers.stream import liquidation_messages
 from barograph_demo.world.world import World

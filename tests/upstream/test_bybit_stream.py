@@ -23,13 +23,13 @@ from barograph.errors import Unreachable
 from barograph.kit.clock import system_clock
 from barograph.kit.metrics import NO_METRICS
 from barograph.kit.timestamps import DAY
-from barograph.markets.liquidations import WatchedSpans
-from barograph.markets.records import Liquidation
 from barograph.settings import Settings
-from barograph.upstream.bybit import BybitExchange
-from barograph.upstream.bybit.messages import MAX_UNANSWERED, Subscribed, Subscriptions
-from barograph.upstream.bybit.stream import _GroupWatcher, _State, _StreamConnection
-from barograph.upstream.venue_stream import ConnectionState, VenueStream
+from barograph.venues.bybit.exchange import BybitExchange
+from barograph.venues.bybit.messages import MAX_UNANSWERED, Subscribed, Subscriptions
+from barograph.venues.bybit.stream import _GroupWatcher, _State, _StreamConnection
+from barograph.venues.kit.stream import ConnectionState, VenueStream
+from barograph.venues.records import Liquidation
+from barograph.venues.spans import WatchedSpans
 from support.markets import Watcher
 
 REPLIES = Path(__file__).parent / "bybit_replies"

@@ -12,7 +12,7 @@ from barograph.errors import (
     Unreachable,
     UpstreamError,
 )
-from barograph.upstream.circuit_breaker import CircuitBreaker
+from barograph.kit.circuit_breaker import CircuitBreaker
 from support.clock import HandClock
 
 ALL_FAILURES = (Unreachable, InvalidReply, Throttled, Forbidden)

@@ -7,12 +7,12 @@ from functools import partial
 import pytest
 
 from barograph.errors import InvalidReply
-from barograph.upstream.binance.decode import decode_rows
-from barograph.upstream.binance.stream import decode_liquidation
-from barograph.upstream.bybit.decode import Instrument, decode_instruments, decode_tickers
-from barograph.upstream.bybit.messages import decode_message
-from barograph.upstream.cells import class_word
-from barograph.upstream.hyperliquid import decode_contexts
+from barograph.venues.binance.decode import decode_rows
+from barograph.venues.binance.stream import decode_liquidation
+from barograph.venues.bybit.decode import Instrument, decode_instruments, decode_tickers
+from barograph.venues.bybit.messages import decode_message
+from barograph.venues.hyperliquid.exchange import decode_contexts
+from barograph.venues.kit.cells import class_word
 
 AT = "1794787212345"
 LISTED = '"contractType": "", "status": "", "quoteCoin": ""'

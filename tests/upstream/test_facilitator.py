@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import pytest
 
 from barograph.errors import ConfigurationError
+from barograph.kit.http_client import MAX_REQUESTS
 from barograph.payments.proof import wire_payload, wire_requirements
 from barograph.payments.records import (
     FacilitatorUnavailable,
@@ -19,7 +20,6 @@ from barograph.payments.records import (
 )
 from barograph.settings import Settings
 from barograph.upstream.facilitator import MAX_REPLY_BYTES, UNNAMED, HttpFacilitator
-from barograph.upstream.http import MAX_REQUESTS
 from support.payments import PAYER, STANCE, proof
 
 T = TypeVar("T")

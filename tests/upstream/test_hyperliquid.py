@@ -20,11 +20,10 @@ from barograph.errors import (
     UpstreamError,
 )
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
-from barograph.markets.exchange import Exchange, MarketHistory, PastValue
-from barograph.markets.records import Perpetual, Perpetuals
-from barograph.markets.settlements import SettledRate
 from barograph.settings import Settings
-from barograph.upstream.hyperliquid import HyperliquidExchange, live_weight_per_minute
+from barograph.venues.exchange import Exchange, MarketHistory, PastValue
+from barograph.venues.hyperliquid.exchange import HyperliquidExchange, live_weight_per_minute
+from barograph.venues.records import Perpetual, Perpetuals, SettledRate
 from support.scripted_venue import ScriptedVenue
 
 NOW = 1_794_787_212_345

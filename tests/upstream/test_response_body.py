@@ -12,11 +12,11 @@ import pytest
 
 from barograph.errors import InvalidReply
 from barograph.identity.provider import IdentityUnavailable
+from barograph.kit.http_client import JsonHttp, NoAnswer
 from barograph.settings import Settings
-from barograph.upstream.bybit import BybitExchange
 from barograph.upstream.files import FileClient
-from barograph.upstream.http import JsonHttp, NoAnswer
 from barograph.upstream.identity_http import IdentityHttp
+from barograph.venues.bybit.exchange import BybitExchange
 from barograph_client import Barograph
 from barograph_client.errors import Unreachable
 from support.clock import START, HandClock

@@ -22,7 +22,7 @@ from websockets.typing import Origin
 
 from barograph.errors import ConfigurationError
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
-from barograph.upstream.bybit.decode import Instrument, decode_long_accounts, decode_tickers
+from barograph.venues.bybit.decode import Instrument, decode_long_accounts, decode_tickers
 from barograph_demo.servers import binance_rest, rest
 from barograph_demo.servers.binance import BAN_MS as BINANCE_BAN_MS
 from barograph_demo.servers.binance import running_binance

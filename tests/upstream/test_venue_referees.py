@@ -15,11 +15,11 @@ from ccxt.base.errors import BadRequest, DDoSProtection, RateLimitExceeded
 from pybit.unified_trading import WebSocket
 
 from barograph.kit.timestamps import DAY, HOUR, SECOND
-from barograph.markets.records import Liquidation, Perpetual
 from barograph.settings import Settings
-from barograph.upstream.binance import BinanceExchange
-from barograph.upstream.bybit import BybitExchange
-from barograph.upstream.hyperliquid import HyperliquidExchange
+from barograph.venues.binance.exchange import BinanceExchange
+from barograph.venues.bybit.exchange import BybitExchange
+from barograph.venues.hyperliquid.exchange import HyperliquidExchange
+from barograph.venues.records import Liquidation, Perpetual
 from barograph_demo.servers.binance import BinanceAddress, running_binance
 from barograph_demo.servers.binance_stream import force_orders
 from barograph_demo.servers.control import ServerAddress, send_command

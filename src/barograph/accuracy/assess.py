@@ -34,11 +34,11 @@ from barograph.macro.store import etf_names
 from barograph.markets.outcomes import Points, SeriesPoint
 from barograph.markets.samples import SERIES_FOLDER
 from barograph.markets.store import HOUR_DAYS
-from barograph.markets.venues import source_of
 from barograph.series.query import SeriesQuery, series_query
 from barograph.series.reader import SeriesPage, read_page
 from barograph.settings import Settings
 from barograph.stances.reveals import Announcement, announcements, revealed_at
+from barograph.venues.registry import source_of
 
 PAGE = 1_000
 VERSIONS = 200

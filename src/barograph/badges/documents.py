@@ -31,9 +31,9 @@ from barograph.badges.svg import (
 from barograph.kit.documents import FOREVER, Document, HotKey
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.kit.wire import WireModel
-from barograph.markets.records import Perpetual
 from barograph.markets.regime import BASIS, Label, band_of
 from barograph.status.rules import Condition
+from barograph.venues.records import Perpetual
 
 CAVEAT = "legacy paper-strategy record, continuity unverified"
 NO_LIVE_CAPITAL = "It is not evidence of live-capital results"

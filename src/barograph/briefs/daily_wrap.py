@@ -9,8 +9,9 @@ from barograph.kit.json import Json
 from barograph.kit.text import coverage, price, rate, usd
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, day_text, iso_timestamp, span_text
 from barograph.markets.evidence import HOURS_PER_DAY, Hour, MarketEvidence, change_pct
-from barograph.markets.liquidations import watched_share, watched_time
-from barograph.markets.records import MAJORS
+from barograph.markets.liquidations import watched_time
+from barograph.venues.records import MAJORS
+from barograph.venues.spans import watched_share
 
 ID = "daily-wrap"
 WRITTEN_FROM = 5 * MINUTE

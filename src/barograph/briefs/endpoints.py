@@ -30,9 +30,9 @@ from barograph.kit.lists import READ_ERRORS, given_parameters
 from barograph.kit.timestamps import MINUTE
 from barograph.kit.wire import Schema, operation, parameter
 from barograph.limits.render_queue import RenderedReads
-from barograph.markets.venues import source_of
 from barograph.markets.view import is_fresh
 from barograph.settings import Settings
+from barograph.venues.registry import source_of
 
 NONE_YET = Briefs(())
 HOT_QUERIES = {b"": DEFAULT_BRIEFS, b"limit=15": DEFAULT_BRIEFS, b"limit=50": MAX_BRIEFS}

@@ -36,10 +36,9 @@ from barograph.markets.evidence import (
     percentile_rank,
 )
 from barograph.markets.liquidations import LiquidationHour
-from barograph.markets.records import MAJORS
-from barograph.markets.regime import eight_hour_rate
 from barograph.markets.settlements import SettledFunding
-from barograph.markets.venues import VENUES
+from barograph.venues.records import MAJORS, eight_hour_rate
+from barograph.venues.registry import VENUES
 
 OPEN_INTEREST_MOVE_PCT = 8.0
 CONSTANT_PRICE_PCT = 1.0

@@ -21,7 +21,7 @@ from barograph.kit.timestamps import (
 )
 from barograph.markets.evidence import MarketEvidence
 from barograph.markets.outcomes import FEWEST, Return, SeriesPoint, independent
-from barograph.markets.records import MAJORS
+from barograph.venues.records import MAJORS
 
 DECIMALS = 2
 

@@ -14,8 +14,8 @@ import httpx2
 from redis.exceptions import AuthenticationError, OutOfMemoryError, ReadOnlyError, ResponseError
 
 from barograph.errors import BarographError, Throttled, Unreachable, UpstreamError
+from barograph.kit.http_client import tls_context
 from barograph.settings import Settings
-from barograph.upstream.http import tls_context
 
 LOOK_SECONDS = 5.0
 

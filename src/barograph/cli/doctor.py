@@ -30,12 +30,12 @@ from barograph.errors import BarographError, ConfigurationError, UpstreamError
 from barograph.identity.provider import IdentityUnavailable
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.logs import configure_logs
-from barograph.markets.venues import BINANCE, BYBIT, HYPERLIQUID
 from barograph.payments.records import ChainUnavailable
 from barograph.settings import PREFIX, Settings
 from barograph.terms.sources import SETTING, Unconfirmed
 from barograph.terms.store import unconfirmed_sources, without_unconfirmed
 from barograph.upstream.identity_providers import DISCOVERY, KEYS_PATH
+from barograph.venues.registry import BINANCE, BYBIT, HYPERLIQUID
 
 CHECK_SECONDS = 50.0
 """The timeout of one check. All run at once, so this limits the command too. The Treasury may take

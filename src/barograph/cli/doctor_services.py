@@ -28,23 +28,23 @@ from barograph.kit.business_days import business_days, trading_days
 from barograph.kit.clock import system_clock
 from barograph.kit.timestamps import SECOND
 from barograph.macro.evidence import day_of, is_recent
-from barograph.markets.records import classes_left_out
-from barograph.markets.venues import BINANCE, BYBIT, HYPERLIQUID, VENUES
 from barograph.payments.records import SCHEME, X402_VERSION
 from barograph.settings import PREFIX, REQUEST_SECONDS, Settings
-from barograph.upstream.binance.stream import LIQUIDATIONS, PROOF
-from barograph.upstream.bybit.messages import (
-    Subscribed,
-    decode_message,
-    subscribe_request,
-    topics_by_connection,
-)
 from barograph.upstream.chain import JsonRpcChain
 from barograph.upstream.facilitator import HttpFacilitator
 from barograph.upstream.files import FileClient
 from barograph.upstream.identity_http import TokenIdentity
 from barograph.upstream.identity_providers import identity_provider
 from barograph.upstream.mail import SmtpSender, parse_smtp_url
+from barograph.venues.binance.stream import LIQUIDATIONS, PROOF
+from barograph.venues.bybit.messages import (
+    Subscribed,
+    decode_message,
+    subscribe_request,
+    topics_by_connection,
+)
+from barograph.venues.records import classes_left_out
+from barograph.venues.registry import BINANCE, BYBIT, HYPERLIQUID, VENUES
 
 MAX_SKEW_MS = 2_000
 MAX_BLOCK_AGE = 120 * SECOND

@@ -46,23 +46,23 @@ from barograph.kit.metrics import (
 from barograph.kit.opening import open_database
 from barograph.macro.records import NYFED, MacroSource
 from barograph.markets.store import LIQUIDATION_DAYS
-from barograph.markets.venues import BINANCE, BYBIT, HYPERLIQUID, source_of
 from barograph.payments.journal import Journal
 from barograph.payments.reconcile import Reconciler
 from barograph.payments.records import Chain
 from barograph.settings import Settings
 from barograph.stances.issue import StanceIssuer
 from barograph.stances.log_entries import LogEntries
-from barograph.upstream.binance import BinanceExchange
-from barograph.upstream.bybit import BybitExchange
 from barograph.upstream.chain import JsonRpcChain
 from barograph.upstream.etf import IssuerHoldings, OperatorFlows
 from barograph.upstream.files import FileClient
-from barograph.upstream.hyperliquid import HyperliquidExchange
 from barograph.upstream.interest_rates import Rate, ReferenceRate, TreasuryYields
 from barograph.upstream.mail import SmtpSender
 from barograph.upstream.webhooks import HttpWebhookSender
 from barograph.upstream.witness import HttpWitnesses
+from barograph.venues.binance.exchange import BinanceExchange
+from barograph.venues.bybit.exchange import BybitExchange
+from barograph.venues.hyperliquid.exchange import HyperliquidExchange
+from barograph.venues.registry import BINANCE, BYBIT, HYPERLIQUID, source_of
 from barograph.webhooks.delivery import Deliveries
 from barograph.webhooks.keys import shared_webhook_keys
 

@@ -19,16 +19,7 @@ from barograph.kit.clock import Clock
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
-from barograph.markets.exchange import MarketHistory, PastValue
-from barograph.markets.records import (
-    MAJORS,
-    BackfillProgress,
-    ContractName,
-    Perpetual,
-    Perpetuals,
-    majors_first,
-)
-from barograph.markets.settlements import LONGEST_INTERVAL_HOURS, SettledRate, interval_hours
+from barograph.markets.settlements import LONGEST_INTERVAL_HOURS, interval_hours
 from barograph.markets.store import (
     ReadingRow,
     hours_to_fill,
@@ -37,8 +28,18 @@ from barograph.markets.store import (
     record_backfill,
     record_settlement_reports,
 )
-from barograph.markets.venues import BYBIT
 from barograph.markets.view import BACKFILL, EXCHANGE_HEALTH
+from barograph.venues.exchange import MarketHistory, PastValue
+from barograph.venues.records import (
+    MAJORS,
+    BackfillProgress,
+    ContractName,
+    Perpetual,
+    Perpetuals,
+    SettledRate,
+    majors_first,
+)
+from barograph.venues.registry import BYBIT
 
 log = logging.getLogger(__name__)
 

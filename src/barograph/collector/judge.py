@@ -27,10 +27,8 @@ from barograph.markets.evidence import FundingSpread, funding_spreads
 from barograph.markets.failover import VENUE_IN_USE, Failover, Switch, VenueInUse
 from barograph.markets.judge import READ, MarketConclusion, MarketJudge, record_market
 from barograph.markets.market_events import switch_event
-from barograph.markets.records import MAJORS, BackfillProgress, Perpetuals
 from barograph.markets.regime import DWELL
 from barograph.markets.store import mark_disputed
-from barograph.markets.venues import source_of
 from barograph.markets.view import BACKFILL, is_fresh
 from barograph.settings import Settings
 from barograph.signals.judge import (
@@ -39,6 +37,8 @@ from barograph.signals.judge import (
     record_signals,
     signal_event,
 )
+from barograph.venues.records import MAJORS, BackfillProgress, Perpetuals
+from barograph.venues.registry import source_of
 
 log = logging.getLogger(__name__)
 

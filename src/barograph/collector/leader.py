@@ -20,9 +20,9 @@ from barograph.kit.clock import Clock
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.lease import HostClock, Lease, server_clock
 from barograph.kit.timestamps import SECOND
-from barograph.markets.exchange import Exchange
 from barograph.markets.store import forget_old
 from barograph.settings import Settings
+from barograph.venues.exchange import Exchange
 
 log = logging.getLogger(__name__)
 

@@ -17,9 +17,9 @@ from barograph.errors import InvalidReply, LeaseLost, UnknownToUpstream, Upstrea
 from barograph.kit.clock import Clock
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.timestamps import SECOND
-from barograph.markets.exchange import Exchange, LiquidationWatcher
-from barograph.markets.records import Liquidation, Perpetuals, majors_first, majors_of
 from barograph.settings import Settings
+from barograph.venues.exchange import Exchange, LiquidationWatcher
+from barograph.venues.records import Liquidation, Perpetuals, majors_first, majors_of
 
 LASTING_POLLS = 3
 """The collector subscribes again after the listing has changed for this many polls."""

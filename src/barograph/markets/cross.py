@@ -16,10 +16,11 @@ from msgspec import Struct
 from barograph.kit.timestamps import iso_timestamp
 from barograph.markets.disputes import Dispute, Measure
 from barograph.markets.liquidations import LiquidationTotals
-from barograph.markets.records import MAJORS, Perpetual, Perpetuals
 from barograph.markets.settlements import RATE_DIGITS, SettledSums, SettledWindows
-from barograph.markets.venues import VENUES, Venue
 from barograph.markets.view import FreshnessLimits, is_fresh
+from barograph.venues.facts import Venue
+from barograph.venues.records import MAJORS, Perpetual, Perpetuals
+from barograph.venues.registry import VENUES
 
 State = Literal["ok", "disputed", "different asset", "stale", "unavailable", "not listed"]
 

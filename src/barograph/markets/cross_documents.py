@@ -28,9 +28,9 @@ from barograph.markets.cross import (
 from barograph.markets.documents import FundingRatePct, NextFundingTime
 from barograph.markets.perpetuals import AsOf
 from barograph.markets.settlements import RATE_DIGITS, WINDOW_DAYS
-from barograph.markets.venues import Completeness
 from barograph.markets.view import FreshnessLimits
 from barograph.terms.sources import SOURCES, Unconfirmed
+from barograph.venues.facts import Completeness
 
 CROSS_PATH = "/api/v1/cross"
 VENUES_PATH = "/api/v1/venues"

@@ -20,8 +20,8 @@ from msgspec import Struct
 from barograph.board.feeds import Feed
 from barograph.kit.timestamps import MINUTE, SECOND
 from barograph.markets.liquidation_sides import SideScores
-from barograph.markets.records import MAJORS, Liquidation, Perpetuals
-from barograph.markets.venues import VENUES
+from barograph.venues.records import MAJORS, Liquidation, Perpetuals
+from barograph.venues.registry import VENUES
 
 Measure = Literal["price", "funding", "open-interest", "liquidation-side"]
 

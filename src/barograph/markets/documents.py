@@ -10,10 +10,10 @@ from barograph.errors import UpstreamUnavailable
 from barograph.kit.documents import JSON, Document, HotKey
 from barograph.kit.timestamps import iso_timestamp
 from barograph.kit.wire import Notice, WireModel
-from barograph.markets.records import MAJORS, LongAccounts, Perpetual
 from barograph.markets.regime import BASIS, Label, describe
 from barograph.markets.symbols import is_normalized
 from barograph.markets.view import MarketView
+from barograph.venues.records import MAJORS, LongAccounts, Perpetual
 
 Symbol = Annotated[str, Field(description="Base asset or full contract name, in upper case.")]
 Source = Annotated[str, Field(description="The venue of the data.")]

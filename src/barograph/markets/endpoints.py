@@ -53,7 +53,6 @@ from barograph.markets.perpetuals import (
     perpetual_document,
 )
 from barograph.markets.reader import CrossReader, MarketReader
-from barograph.markets.records import majors_first
 from barograph.markets.symbols import (
     DEFAULT_SYMBOL,
     NAME_PATTERN,
@@ -62,6 +61,7 @@ from barograph.markets.symbols import (
     symbol_from_query,
     symbol_of,
 )
+from barograph.venues.records import majors_first
 
 
 def market_routes(board: Board, reader: MarketReader) -> ApiRouter:

@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.failover import Switch
-from barograph.markets.liquidations import LiquidationHour, LiquidationTotals, WatchedSpans
-from barograph.markets.records import MAJORS, Frame, PastValues, Perpetual, Perpetuals
+from barograph.markets.liquidations import LiquidationHour, LiquidationTotals
 from barograph.markets.regime import Regime
 from barograph.markets.settlements import RATE_DIGITS, SHORTEST_WINDOW, SettledFunding
-from barograph.markets.venues import BYBIT
+from barograph.venues.records import MAJORS, Frame, PastValues, Perpetual, Perpetuals
+from barograph.venues.registry import BYBIT
+from barograph.venues.spans import WatchedSpans
 
 TRAILING = 30 * DAY
 """How far back rules look, in milliseconds: 720 hours, the newest included."""

@@ -16,7 +16,7 @@ from zlib import compress, decompress
 import msgspec
 
 from barograph.kit.timestamps import DAY, MINUTE
-from barograph.markets.records import Frame, PastValues, Perpetual
+from barograph.venues.records import Frame, PastValues, Perpetual
 
 FRAME_STEP = 5 * MINUTE
 """The collector keeps the first reading of each step."""

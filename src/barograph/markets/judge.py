@@ -34,13 +34,7 @@ from barograph.markets.frames import (
     frame_of,
     stored,
 )
-from barograph.markets.liquidations import (
-    AHEAD,
-    LiquidationHour,
-    LiquidationTotals,
-    LiquidationTracker,
-    Span,
-)
+from barograph.markets.liquidations import LiquidationHour, LiquidationTotals, LiquidationTracker
 from barograph.markets.market_events import (
     LISTINGS,
     Listings,
@@ -50,7 +44,21 @@ from barograph.markets.market_events import (
     recovery_event,
     regime_event,
 )
-from barograph.markets.records import (
+from barograph.markets.regime import DWELL, Regime, RegimeChange, next_regime
+from barograph.markets.settlements import SettledFunding, known_settlements, settled_windows
+from barograph.markets.store import ReadingRow, Resolution
+from barograph.markets.view import (
+    DAY_AGO,
+    EXCHANGE_HEALTH,
+    LIQUIDATIONS,
+    LONG_ACCOUNTS,
+    LONG_ACCOUNTS_MAX_AGE,
+    PERPETUALS,
+    REGIME,
+    is_fresh,
+)
+from barograph.settings import Settings
+from barograph.venues.records import (
     MAJORS,
     ContractName,
     ExchangeHealth,
@@ -63,26 +71,13 @@ from barograph.markets.records import (
     majors_of,
     without_open_interest,
 )
-from barograph.markets.regime import DWELL, Regime, RegimeChange, next_regime
-from barograph.markets.settlements import SettledFunding, known_settlements, settled_windows
-from barograph.markets.store import ReadingRow, Resolution
-from barograph.markets.venues import (
+from barograph.venues.registry import (
     BYBIT,
     VENUES,
     publishes_liquidations,
     publishes_long_accounts,
 )
-from barograph.markets.view import (
-    DAY_AGO,
-    EXCHANGE_HEALTH,
-    LIQUIDATIONS,
-    LONG_ACCOUNTS,
-    LONG_ACCOUNTS_MAX_AGE,
-    PERPETUALS,
-    REGIME,
-    is_fresh,
-)
-from barograph.settings import Settings
+from barograph.venues.spans import AHEAD, Span
 
 R = TypeVar("R", bound=Struct)
 RECENT, MAX_RECENT = 2 * MINUTE, 5_000

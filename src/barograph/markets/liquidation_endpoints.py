@@ -58,13 +58,14 @@ from barograph.markets.liquidation_store import (
     liquidations_after,
     watched_between,
 )
-from barograph.markets.liquidations import Span, WatchedSpans
 from barograph.markets.reader import MarketReader
 from barograph.markets.series import recorded_contract
 from barograph.markets.store import LIQUIDATION_DAYS, disputed_sides
 from barograph.markets.symbols import ContractIndex
-from barograph.markets.venues import BYBIT, VENUES, Completeness, liquidation_venue, source_of
 from barograph.settings import Settings
+from barograph.venues.facts import Completeness
+from barograph.venues.registry import BYBIT, VENUES, liquidation_venue, source_of
+from barograph.venues.spans import Span, WatchedSpans
 
 LIQUIDATIONS_PATH = "/api/v1/liquidations"
 FILES_FOLDER = "/data/liquidations/"

@@ -29,10 +29,10 @@ from barograph.markets.liquidation_store import (
     liquidations_after,
     watched_between,
 )
-from barograph.markets.liquidations import Span
-from barograph.markets.records import Side
 from barograph.markets.symbols import symbol_from
-from barograph.markets.venues import VENUES
+from barograph.venues.records import Side
+from barograph.venues.registry import VENUES
+from barograph.venues.spans import Span
 
 GRACE = 15 * MINUTE
 """A day's file waits this long for liquidations that are reported late."""

@@ -6,7 +6,7 @@ from math import log
 from typing import NamedTuple
 
 from barograph.kit.timestamps import SECOND
-from barograph.markets.records import Liquidation, Perpetuals
+from barograph.venues.records import Liquidation, Perpetuals
 
 Prices = Mapping[str, Mapping[str, float]]
 """The logarithms of prices per coin, by venue and asset."""

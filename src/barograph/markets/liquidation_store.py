@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from barograph.kit.database import Queryable, Statement, Transaction
 from barograph.kit.timestamps import DAY, HOUR
-from barograph.markets.liquidations import Span, WatchedSpans, watched_share, watched_time
+from barograph.markets.liquidations import watched_time
 from barograph.markets.samples import (
     LargeLiquidation,
     LiquidatedCoin,
@@ -22,6 +22,7 @@ from barograph.markets.samples import (
 )
 from barograph.markets.store import disputed_sides, recent_watched
 from barograph.markets.symbols import symbol_from
+from barograph.venues.spans import Span, WatchedSpans, watched_share
 
 LARGEST = 20
 

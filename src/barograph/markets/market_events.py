@@ -8,9 +8,9 @@ from barograph.events.records import NewEvent
 from barograph.kit.json import Json
 from barograph.kit.timestamps import DAY, MINUTE, iso_timestamp
 from barograph.markets.failover import Switch
-from barograph.markets.records import Perpetuals
 from barograph.markets.regime import RegimeChange
-from barograph.markets.venues import coin_of
+from barograph.venues.records import Perpetuals
+from barograph.venues.registry import coin_of
 
 MARKET_FEED = "market-feed"
 """The feed by its name among the status checks."""

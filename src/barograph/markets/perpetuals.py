@@ -22,10 +22,11 @@ from barograph.markets.documents import (
     fresh_document,
 )
 from barograph.markets.frames import is_near
-from barograph.markets.records import Frame, PastValues, Perpetual
 from barograph.markets.symbols import symbol_of
-from barograph.markets.venues import VENUES, PriceKind
 from barograph.markets.view import MarketView
+from barograph.venues.facts import PriceKind
+from barograph.venues.records import Frame, PastValues, Perpetual
+from barograph.venues.registry import VENUES
 
 PERPETUALS_PATH = "/api/v1/perpetuals"
 AsOf = Annotated[str, Field(description="Time of the data.")]

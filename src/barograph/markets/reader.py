@@ -16,9 +16,7 @@ from barograph.markets.disputes import DISPUTES, Disputes
 from barograph.markets.failover import VENUE_IN_USE
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.market_events import outage_event
-from barograph.markets.records import Perpetual, Perpetuals
 from barograph.markets.symbols import ContractIndex, find_contract, index_of, require_name
-from barograph.markets.venues import VENUES, source_of
 from barograph.markets.view import (
     DAY_AGO,
     EXCHANGE_HEALTH,
@@ -33,6 +31,8 @@ from barograph.markets.view import (
 )
 from barograph.settings import Settings
 from barograph.terms.sources import TERMS
+from barograph.venues.records import Perpetual, Perpetuals
+from barograph.venues.registry import VENUES, source_of
 
 R = TypeVar("R", bound=Struct)
 

@@ -70,11 +70,6 @@ class RegimeChange(NamedTuple):
     funding_8h_pct: float | None
 
 
-def eight_hour_rate(funding_rate_pct: float, interval_hours: float) -> float:
-    """Convert a rate to eight hours, so that contracts with different intervals compare."""
-    return funding_rate_pct * 8 / interval_hours
-
-
 def next_regime(previous: Regime | None, rate_pct: float | None, at: int, dwell: int) -> Regime:
     """Decide the regime from the rate read at `at`; `dwell` is in milliseconds.
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.venues import BYBIT, VENUES
+from barograph.venues.registry import BYBIT, VENUES
 
 Measure = Literal["price", "funding", "open-interest", "long-accounts"]
 

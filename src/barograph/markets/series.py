@@ -15,8 +15,6 @@ from barograph.markets.liquidation_store import (
     liquidation_days,
     liquidation_series,
 )
-from barograph.markets.records import ContractName, Frame, Origin, Perpetuals
-from barograph.markets.regime import eight_hour_rate
 from barograph.markets.samples import (
     FINE_STEP,
     MEASURES,
@@ -39,7 +37,8 @@ from barograph.markets.symbols import (
     require_name,
     upper,
 )
-from barograph.markets.venues import VENUES
+from barograph.venues.records import ContractName, Frame, Origin, Perpetuals, eight_hour_rate
+from barograph.venues.registry import VENUES
 
 T = TypeVar("T")
 

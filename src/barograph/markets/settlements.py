@@ -13,8 +13,8 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from barograph.kit.timestamps import DAY, HOUR
-from barograph.markets.records import Origin, Perpetual, Perpetuals, majors_of
-from barograph.markets.venues import VENUES
+from barograph.venues.records import Origin, Perpetual, Perpetuals, majors_of
+from barograph.venues.registry import VENUES
 
 REVISION_DELAY = 2 * HOUR
 """How long a revised rate must stay unchanged before we use it."""
@@ -39,14 +39,6 @@ WINDOW_DAYS = {"8h": 1 / 3, "24h": 1.0, "7d": 7.0, "30d": 30.0}
 
 LONGEST_WINDOW = 30 * DAY
 RATE_DIGITS = 8
-
-
-class SettledRate(NamedTuple):
-    """A settled funding rate as the exchange reports it."""
-
-    contract: str
-    at: int
-    funding_rate_pct: float
 
 
 class SettlementReport(NamedTuple):

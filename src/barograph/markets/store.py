@@ -19,24 +19,26 @@ from barograph.markets.evidence import (
 )
 from barograph.markets.failover import VENUE_IN_USE
 from barograph.markets.frames import NEAR, StoredFrame
-from barograph.markets.liquidations import LiquidationHour, Span, WatchedSpans
-from barograph.markets.records import (
-    ContractName,
-    Liquidation,
-    Origin,
-    Perpetuals,
-)
-from barograph.markets.regime import RegimeChange, eight_hour_rate
+from barograph.markets.liquidations import LiquidationHour
+from barograph.markets.regime import RegimeChange
 from barograph.markets.settlements import (
     LATE_REPORT,
     LONGEST_WINDOW,
     MAX_REVISIONS,
     SHORTEST_WINDOW,
-    SettledRate,
     SettlementReport,
 )
-from barograph.markets.venues import VENUES
 from barograph.markets.view import PERPETUALS
+from barograph.venues.records import (
+    ContractName,
+    Liquidation,
+    Origin,
+    Perpetuals,
+    SettledRate,
+    eight_hour_rate,
+)
+from barograph.venues.registry import VENUES
+from barograph.venues.spans import Span, WatchedSpans
 
 R = TypeVar("R", bound=Struct)
 Resolution = Literal["minute", "hour"]

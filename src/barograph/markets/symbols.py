@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from starlette.datastructures import QueryParams
 
 from barograph.errors import InvalidRequest, NotFound
-from barograph.markets.records import Perpetual, Perpetuals, majors_of
-from barograph.markets.venues import VENUES
+from barograph.venues.records import Perpetual, Perpetuals, majors_of
+from barograph.venues.registry import VENUES
 
 DEFAULT_SYMBOL = "BTC"
 MAX_LENGTH = 15

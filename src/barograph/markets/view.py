@@ -7,7 +7,10 @@ from barograph.board.feeds import Feed
 from barograph.kit.timestamps import MINUTE, SECOND
 from barograph.markets.failover import VENUE_IN_USE
 from barograph.markets.liquidations import LiquidationTotals
-from barograph.markets.records import (
+from barograph.markets.regime import Regime
+from barograph.markets.settlements import SettledWindows
+from barograph.markets.symbols import ContractIndex
+from barograph.venues.records import (
     BackfillProgress,
     ExchangeHealth,
     Frame,
@@ -15,10 +18,7 @@ from barograph.markets.records import (
     LongAccountShares,
     Perpetuals,
 )
-from barograph.markets.regime import Regime
-from barograph.markets.settlements import SettledWindows
-from barograph.markets.symbols import ContractIndex
-from barograph.markets.venues import BYBIT, publishes_liquidations, publishes_long_accounts
+from barograph.venues.registry import BYBIT, publishes_liquidations, publishes_long_accounts
 
 UNAVAILABLE = "unavailable while this venue is in use"
 

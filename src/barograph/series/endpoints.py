@@ -29,14 +29,14 @@ from barograph.kit.timestamps import SECOND
 from barograph.kit.wire import Schema, WireModel, operation, parameter
 from barograph.limits.listings import Listing, Listings, ListPart
 from barograph.markets.reader import MarketReader
-from barograph.markets.records import MAJORS
 from barograph.markets.samples import SERIES_FOLDER
-from barograph.markets.venues import source_of
 from barograph.series.query import MARKET_SERIES, STEPS, SeriesQuery, series_query
 from barograph.series.reader import SeriesPage, read_page
 from barograph.settings import Settings
 from barograph.signals.methods import DAILY
 from barograph.signals.reader import FIGURES
+from barograph.venues.records import MAJORS
+from barograph.venues.registry import source_of
 
 Origin = Literal["measured", "backfilled", "settled", "published"]
 

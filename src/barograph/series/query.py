@@ -11,9 +11,9 @@ from barograph.macro.store import etf_names
 from barograph.markets.samples import MEASURES
 from barograph.markets.store import HOUR_DAYS, LIQUIDATION_DAYS, MINUTE_DAYS
 from barograph.markets.symbols import DEFAULT_SYMBOL
-from barograph.markets.venues import VENUES, liquidation_venue
 from barograph.settings import Settings
 from barograph.signals.methods import BY_KEY
+from barograph.venues.registry import VENUES, liquidation_venue
 
 INTERVALS = {"minute": MINUTE, "hour": HOUR, "4h": 4 * HOUR, "day": DAY}
 STEPS = {**INTERVALS, "1m": MINUTE, "1h": HOUR, "1d": DAY}

@@ -16,15 +16,14 @@ from barograph.markets.liquidation_store import (
     watched_shares,
     watched_since,
 )
-from barograph.markets.records import MAJORS, ContractName
-from barograph.markets.regime import eight_hour_rate
 from barograph.markets.samples import GRACE, MEASURES, LiquidationColumn, Measure, Point
 from barograph.markets.series import first_reading, recorded_contract, recorded_points
 from barograph.markets.settlements import LATE_REPORT, SettledFunding, known_settlements
 from barograph.markets.store import Resolution, settled_rates
 from barograph.markets.symbols import ContractIndex, symbol_from
-from barograph.markets.venues import VENUES
 from barograph.series.query import SeriesQuery
+from barograph.venues.records import MAJORS, ContractName, eight_hour_rate
+from barograph.venues.registry import VENUES
 
 MAX_SUMMED = 7 * DAY
 """The longest time on one page for which single liquidations are summed up."""

@@ -9,6 +9,7 @@ from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_va
 
 from barograph import __version__
 from barograph.settings.values import Contact, Group, HttpAddress, IpAddress, reachable
+from barograph.venue_names import VENUE_NAMES
 
 MIN_PEPPER = 32
 SQLITE_FILE = "sqlite:///"
@@ -42,8 +43,6 @@ _SERVER_ADDRESSES = {
 
 WORLD_FILE = "world.json"
 """Only a demo stores a world in its data folder."""
-
-KNOWN_VENUES = ("bybit", "hyperliquid", "binance")
 
 
 class MustSet(Group):
@@ -144,8 +143,8 @@ class MustSet(Group):
     @classmethod
     def _known_venues(cls, value: str) -> str:
         names = [name.strip() for name in value.split(",")]
-        if not set(names) <= set(KNOWN_VENUES) or len(set(names)) < len(names):
-            known = ", ".join(KNOWN_VENUES)
+        if not set(names) <= set(VENUE_NAMES) or len(set(names)) < len(names):
+            known = ", ".join(VENUE_NAMES)
             raise ValueError(f"name each venue once, separated by commas; the venues are {known}")
         return ",".join(names)
 

@@ -26,9 +26,9 @@ from barograph.markets.evidence import (
     percentile_rank,
 )
 from barograph.markets.regime import EDGES_PCT
-from barograph.markets.venues import VENUES
 from barograph.markets.view import UNAVAILABLE
 from barograph.signals.records import NOT_KNOWN, UNKNOWN, Signal, SignalResult, Signals
+from barograph.venues.registry import VENUES
 
 log = logging.getLogger(__name__)
 

@@ -5,12 +5,12 @@ from msgspec.structs import replace
 from barograph.board.board import Board
 from barograph.kit.documents import Document
 from barograph.kit.timestamps import SECOND
-from barograph.markets.venues import source_of
 from barograph.markets.view import PERPETUALS, is_fresh
 from barograph.settings import Settings
 from barograph.signals.documents import signals_document, unknown_signals
 from barograph.signals.methods import BY_KEY, DAILY
 from barograph.signals.records import SIGNALS, Signal, Signals
+from barograph.venues.registry import source_of
 
 NEVER = 0
 """`updatedAt` before anything was judged, the same on every worker."""

@@ -35,16 +35,16 @@ from barograph.briefs.store import (
     texts_between,
 )
 from barograph.kit.database import Transaction
-from barograph.markets.records import ContractName
 from barograph.markets.samples import DEFAULT_DAYS, Measure
 from barograph.markets.symbols import MAX_LENGTH, normalized
-from barograph.markets.venues import BYBIT, VENUES, source_of
 from barograph.site.chart_reader import ChartReader
 from barograph.site.paths import BRIEFS_FOLDER, BRIEFS_PAGE
 from barograph.site.responses import CACHE_ONE_HOUR, Page, PageRouter
 from barograph.site.series_charts import Chart
 from barograph.site.site import Site, or_none
 from barograph.site.templating import Templates, article, date_and_time
+from barograph.venues.records import ContractName
+from barograph.venues.registry import BYBIT, VENUES, source_of
 
 PAGE_SIZE = 20
 CACHED_PAGES = 5

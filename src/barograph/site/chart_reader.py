@@ -13,11 +13,9 @@ from barograph.kit.caches import MinuteCache
 from barograph.kit.clock import Clock
 from barograph.kit.database import Transaction
 from barograph.kit.timestamps import DAY
-from barograph.markets.records import ContractName
 from barograph.markets.samples import DAYS, MEASURES, Measure
 from barograph.markets.series import SeriesReader
 from barograph.markets.symbols import RULE, find_contract, normalized, symbol_of
-from barograph.markets.venues import VENUES, source_of
 from barograph.site.charts.axes import REGIME_OF, ChartEvent, timeline
 from barograph.site.paths import BRIEFS_FOLDER, SIGNALS_FOLDER
 from barograph.site.series_charts import (
@@ -28,6 +26,8 @@ from barograph.site.series_charts import (
     measure_chart,
 )
 from barograph.site.site import Site
+from barograph.venues.records import ContractName
+from barograph.venues.registry import VENUES, source_of
 
 CACHED_CHARTS = 1_024
 """At most 5 kB each."""

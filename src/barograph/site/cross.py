@@ -23,7 +23,6 @@ from barograph.markets.cross_documents import (
 )
 from barograph.markets.settlements import WINDOW_DAYS
 from barograph.markets.symbols import NAME_PATTERN, names_of
-from barograph.markets.venues import VENUES
 from barograph.site.market_facts import exact_rate
 from barograph.site.paths import CROSS_FOLDER, CROSS_PAGE, VENUES_PAGE
 from barograph.site.responses import Page, PageRouter
@@ -31,6 +30,7 @@ from barograph.site.site import INCOMPLETE_PAGE_MS, Site, redirect, unknown_name
 from barograph.site.status import detail_html
 from barograph.site.table_query import Column, TableQuery
 from barograph.site.templating import funding_tint, utc_text
+from barograph.venues.registry import VENUES
 
 SORTS = ("symbol", "listed", "open-interest", "funding", "spread")
 NUMBERS = SORTS[1:]

@@ -11,7 +11,6 @@ from barograph.errors import UpstreamUnavailable
 from barograph.markets.cross import FUNDING, CrossVenue
 from barograph.markets.cross_documents import CROSS_PATH
 from barograph.markets.symbols import MAX_LENGTH
-from barograph.markets.venues import VENUES
 from barograph.site.cross import (
     COMPARABLE,
     NUMBERS,
@@ -27,6 +26,7 @@ from barograph.site.responses import Page, PageRouter
 from barograph.site.site import INCOMPLETE_PAGE_MS, Site
 from barograph.site.table_query import Column
 from barograph.site.templating import funding_tint
+from barograph.venues.registry import VENUES
 
 _NOT_LISTED = '<span class="quiet" title="not listed">—</span>'
 

@@ -12,7 +12,6 @@ from starlette.responses import Response
 
 from barograph.kit.text import rate, usd
 from barograph.markets.perpetuals import PERPETUALS_PATH, day_change
-from barograph.markets.records import Perpetual
 from barograph.markets.symbols import symbol_of
 from barograph.markets.view import PERPETUALS, MarketView
 from barograph.site.charts.svg import Box, number, text_of
@@ -26,6 +25,7 @@ from barograph.site.templating import (
     change_tint,
     funding_tint,
 )
+from barograph.venues.records import Perpetual
 
 
 def squarified(weights: Sequence[float], box: Box) -> list[Box]:

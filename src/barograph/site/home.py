@@ -12,10 +12,8 @@ from barograph.errors import RecordUnavailable, UpstreamUnavailable
 from barograph.events.endpoints import EVENTS_PATH, recent_events
 from barograph.history.public_log import PublicLog
 from barograph.markets.documents import MARKET_STATE_PATH
-from barograph.markets.records import MAJORS, ContractName
 from barograph.markets.samples import DAYS, LiquidatedHour, LiquidationSeries, Measure, PastRegime
 from barograph.markets.settlements import bitcoin_contract
-from barograph.markets.venues import VENUES
 from barograph.markets.view import LIQUIDATIONS, PERPETUALS, MarketView
 from barograph.signals.methods import DAILY
 from barograph.site.chart_reader import ChartReader
@@ -36,6 +34,8 @@ from barograph.site.series_charts import Chart, chosen_days, days_query
 from barograph.site.site import INCOMPLETE_PAGE_MS, Site, or_none
 from barograph.site.status import detail_html, headline
 from barograph.site.visits import REGIME, changes
+from barograph.venues.records import MAJORS, ContractName
+from barograph.venues.registry import VENUES
 
 MEASURES_SHOWN: tuple[Measure, ...] = ("funding", "open-interest")
 BRIEFS_SHOWN = 3

@@ -11,11 +11,9 @@ from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.documents import citation, market_state_document
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.perpetuals import DayChange, day_change
-from barograph.markets.records import MAJORS, Perpetual
 from barograph.markets.regime import Label, Regime
 from barograph.markets.samples import LiquidatedHour, LiquidationSeries, Measure
 from barograph.markets.symbols import symbol_of
-from barograph.markets.venues import VENUES
 from barograph.markets.view import UNAVAILABLE, MarketView, is_fresh
 from barograph.site.charts.small import sparkline
 from barograph.site.market_facts import price_heading
@@ -28,6 +26,8 @@ from barograph.site.templating import (
     soon,
     utc_text,
 )
+from barograph.venues.records import MAJORS, Perpetual
+from barograph.venues.registry import VENUES
 
 FLOOR_USD = 10_000_000
 """Smaller open interest doesn't count: a few trades move it."""

@@ -13,7 +13,6 @@ from barograph.kit.timestamps import MINUTE, SECOND
 from barograph.markets.liquidation_endpoints import LIQUIDATIONS_PATH
 from barograph.markets.samples import LiquidatedCoin, LiquidationDay, LiquidationDays
 from barograph.markets.symbols import is_normalized
-from barograph.markets.venues import VENUES, Venue
 from barograph.markets.view import PERPETUALS, is_fresh
 from barograph.site.chart_reader import ChartReader
 from barograph.site.charts.columns import column_chart
@@ -22,6 +21,8 @@ from barograph.site.responses import Page, PageRouter
 from barograph.site.series_charts import Chart
 from barograph.site.site import Site
 from barograph.site.templating import duration_text, utc_text
+from barograph.venues.facts import Venue
+from barograph.venues.registry import VENUES
 
 PERIODS = {"latest": "Last 24 hours", "yesterday": "Yesterday"}
 COINS_SHOWN = 25

@@ -7,18 +7,18 @@ from markupsafe import Markup
 from barograph import NOTICE, SITE_NAME
 from barograph.kit.text import coverage, price, rate, usd
 from barograph.markets.perpetuals import DayChange, day_change, liquidated_day, week_change
-from barograph.markets.records import (
+from barograph.markets.symbols import ContractIndex, find_contract, symbol_of
+from barograph.markets.view import UNAVAILABLE, MarketView
+from barograph.site.series_charts import NOTES
+from barograph.site.templating import UNKNOWN, moment, utc_text
+from barograph.venues.records import (
     Frame,
     LongAccounts,
     Perpetual,
     Perpetuals,
     classes_left_out,
 )
-from barograph.markets.symbols import ContractIndex, find_contract, symbol_of
-from barograph.markets.venues import VENUES
-from barograph.markets.view import UNAVAILABLE, MarketView
-from barograph.site.series_charts import NOTES
-from barograph.site.templating import UNKNOWN, moment, utc_text
+from barograph.venues.registry import VENUES
 
 
 class FoundPerpetual(NamedTuple):

@@ -9,7 +9,6 @@ from markupsafe import Markup, escape
 
 from barograph.kit.text import HUNDRED, NBSP, coverage, price, usd
 from barograph.markets.perpetuals import day_change, liquidated_day, week_change
-from barograph.markets.records import Frame, Perpetual
 from barograph.markets.regime import EDGES_PCT
 from barograph.markets.symbols import names_of, spelled_names, symbol_of
 from barograph.markets.view import MarketView
@@ -22,6 +21,7 @@ from barograph.site.market_facts import (
 from barograph.site.paths import MARKETS_FOLDER
 from barograph.site.table_query import Column, TableQuery
 from barograph.site.templating import funding_tint
+from barograph.venues.records import Frame, Perpetual
 
 Week = tuple[float | None, ...]
 """The prices of seven days, oldest first; empty if nothing is recorded."""

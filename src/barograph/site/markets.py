@@ -10,10 +10,8 @@ from starlette.responses import Response
 from barograph.badges.documents import BADGE_FOLDER
 from barograph.markets.documents import DERIVATIVES_PATH
 from barograph.markets.perpetuals import PERPETUALS_PATH
-from barograph.markets.records import ContractName
 from barograph.markets.samples import DAYS, MEASURES
 from barograph.markets.symbols import MAX_LENGTH, normalized
-from barograph.markets.venues import VENUES
 from barograph.markets.view import PERPETUALS, MarketView
 from barograph.site.chart_reader import ChartReader
 from barograph.site.market_facts import FoundPerpetual, find_perpetual, left_out_text, market_facts
@@ -32,6 +30,8 @@ from barograph.site.paths import MARKETS_FOLDER, MARKETS_PATH
 from barograph.site.responses import Page, PageRouter
 from barograph.site.series_charts import Chart, chosen_days, days_query
 from barograph.site.site import INCOMPLETE_PAGE_MS, Site, or_none, redirect, unknown_name
+from barograph.venues.records import ContractName
+from barograph.venues.registry import VENUES
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -22,7 +22,6 @@ from barograph.markets.samples import (
     Series,
     labels_of,
 )
-from barograph.markets.venues import VENUES, PriceKind
 from barograph.site.charts.axes import REGIME_OF, ChartEvent, Timeline, timeline
 from barograph.site.charts.columns import column_chart, sums_text
 from barograph.site.charts.lines import drawn, every, line_chart
@@ -30,6 +29,8 @@ from barograph.site.charts.small import REGIME_BANDS
 from barograph.site.charts.svg import NOTHING
 from barograph.site.paths import CHART_FOLDER, HOME_PATH, MARKETS_FOLDER
 from barograph.site.templating import date_and_time
+from barograph.venues.facts import PriceKind
+from barograph.venues.registry import VENUES
 
 LIQUIDATIONS = "liquidations"
 INVALID_DAYS = f"days must be one of {', '.join(map(str, DAYS))}, given once"

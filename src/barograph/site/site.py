@@ -20,15 +20,15 @@ from barograph.kit.timestamps import SECOND
 from barograph.limits.render_queue import RenderQueue
 from barograph.markets.failover import VENUE_IN_USE
 from barograph.markets.reader import CrossReader, MarketReader
-from barograph.markets.records import BackfillProgress
 from barograph.markets.series import SeriesReader
-from barograph.markets.venues import VENUES
 from barograph.markets.view import BACKFILL, PERPETUALS, MarketView
 from barograph.signals.reader import SignalsReader
 from barograph.site.paths import CHART_FOLDER, DATA_FOLDER
 from barograph.site.responses import CACHE_ONE_MINUTE, SECURITY_HEADERS, Page, accepts, private_page
 from barograph.site.templating import Templates, date_and_time, soon
 from barograph.status.reader import StatusReader
+from barograph.venues.records import BackfillProgress
+from barograph.venues.registry import VENUES
 
 FOR_PROGRAMS = ("/api/", BADGE_FOLDER, CHART_FOLDER, DATA_FOLDER)
 """Errors below these paths are JSON or an image, whatever `Accept` says."""

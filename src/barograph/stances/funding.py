@@ -13,10 +13,10 @@ from barograph.history.records import Decision, Leg, LegEvidence, Proposal
 from barograph.kit.json import Json
 from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
 from barograph.markets.evidence import percentile_rank
-from barograph.markets.records import ContractName
-from barograph.markets.regime import EDGES_PCT, eight_hour_rate
+from barograph.markets.regime import EDGES_PCT
 from barograph.markets.settlements import REVISION_DELAY, SettlementReport, interval_hours
 from barograph.stances.rules import BY, condition
+from barograph.venues.records import ContractName, eight_hour_rate
 
 KIND = "funding-regime-stance"
 METHOD = "funding-regime/2"

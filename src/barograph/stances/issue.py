@@ -36,7 +36,6 @@ from barograph.macro.records import RecordedFigure
 from barograph.macro.series import EtfSeries
 from barograph.macro.store import etf_series, latest_figures
 from barograph.markets.failover import VENUE_IN_USE
-from barograph.markets.records import ContractName, Perpetuals
 from barograph.markets.settlements import SettlementReport, bitcoin_contract
 from barograph.markets.store import newest_reading, settlement_revisions
 from barograph.markets.view import is_fresh
@@ -44,6 +43,7 @@ from barograph.settings import Settings
 from barograph.stances import etf, funding, rates
 from barograph.stances.announce import Define, announce_reveals
 from barograph.stances.reader import STANCES, recorded_stance
+from barograph.venues.records import ContractName, Perpetuals
 
 log = logging.getLogger(__name__)
 

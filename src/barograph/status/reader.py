@@ -11,7 +11,6 @@ from barograph.kit.lease import HostClock
 from barograph.macro.records import MACRO_HEALTH
 from barograph.markets.disputes import DISPUTES
 from barograph.markets.failover import VENUE_IN_USE
-from barograph.markets.venues import BYBIT
 from barograph.markets.view import (
     BACKFILL,
     EXCHANGE_HEALTH,
@@ -29,6 +28,7 @@ from barograph.status.rules import (
     assess,
 )
 from barograph.terms.sources import TERMS
+from barograph.venues.registry import BYBIT
 
 LimitsFailing = Callable[[], int | None]
 """Since when the shared store of rate limits fails; None while it works."""

@@ -18,7 +18,10 @@ from barograph.macro.records import MacroHealth
 from barograph.markets.disputes import Disputes
 from barograph.markets.failover import VenueInUse
 from barograph.markets.liquidations import LiquidationTotals
-from barograph.markets.records import (
+from barograph.markets.view import UNAVAILABLE, FreshnessLimits, is_fresh
+from barograph.stances.etf import KIND as ETF_STANCE
+from barograph.terms.sources import SELLING, SOURCES, Unconfirmed
+from barograph.venues.records import (
     MAJORS,
     MAX_CLASSES,
     BackfillProgress,
@@ -27,10 +30,7 @@ from barograph.markets.records import (
     Perpetuals,
     classes_left_out,
 )
-from barograph.markets.venues import publishes_liquidations, publishes_long_accounts
-from barograph.markets.view import UNAVAILABLE, FreshnessLimits, is_fresh
-from barograph.stances.etf import KIND as ETF_STANCE
-from barograph.terms.sources import SELLING, SOURCES, Unconfirmed
+from barograph.venues.registry import publishes_liquidations, publishes_long_accounts
 
 DATABASE_SILENT_MS = 5 * SECOND
 _IMPORT = "the operator can add earlier days: barograph macro import FILE"

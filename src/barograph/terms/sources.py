@@ -7,18 +7,12 @@ from msgspec import Struct
 
 from barograph.board.feeds import Feed
 from barograph.errors import ConfigurationError
+from barograph.venues.facts import Statement
+from barograph.venues.registry import VENUES
 
 Kind = Literal["demo", "live"]
 """What a database holds: simulated data, or data of real sources."""
 
-Statement = Literal["terms", "consent"]
-"""What a confirmation says: "I have read the terms and they allow my use", or "I hold the written
-consent that the terms ask for"."""
-
-BYBIT: Final = "bybit"
-HYPERLIQUID: Final = "hyperliquid"
-BINANCE: Final = "binance"
-VENUES: Final = (BYBIT, HYPERLIQUID, BINANCE)
 SELLING: Final = "selling"
 
 SETTING: Final = "BAROGRAPH_ACCEPT_TERMS"
@@ -43,29 +37,17 @@ class Source(NamedTuple):
 
 
 SOURCES: Final[Mapping[str, Source]] = {
-    BYBIT: Source(
-        "Bybit public market data",
-        "https://www.bybit.com/en/help-center/article/API-Terms",
-        "2026-03-18",
-        "The API terms (6.7 to 6.9) restrict repackaging, reselling and commercial use of the "
-        "data.",
-        "exchange",
-    ),
-    HYPERLIQUID: Source(
-        "Hyperliquid public data",
-        "https://app.hyperliquid.xyz/terms",
-        "2026-06-15",
-        "The terms cover only the web interface, which is closed to US persons. We found no clause "
-        "about the data.",
-        "exchange",
-    ),
-    BINANCE: Source(
-        "Binance USDⓈ-M public market data",
-        "https://www.binance.com/en/terms",
-        "",
-        "No service may charge for the market data or profit from it without Binance's consent.",
-        "exchange",
-    ),
+    **{
+        venue.name: Source(
+            venue.data,
+            venue.terms.url,
+            venue.terms.date,
+            venue.terms.says,
+            "exchange",
+            venue.terms.statement,
+        )
+        for venue in VENUES.values()
+    },
     "treasury": Source(
         "US Treasury par yields",
         "https://home.treasury.gov/subfooter/site-policies-and-notices",

@@ -9,13 +9,13 @@ from barograph.terms.sources import (
     SELLING,
     SOURCES,
     TERMS,
-    VENUES,
     Kind,
     Unconfirmed,
     parse_names,
     setting_line,
     usable_venues,
 )
+from barograph.venue_names import VENUE_NAMES
 
 _ADDRESSES = {"treasury": "treasury_url", "nyfed": "nyfed_url", "ishares": "etf_url"}
 """The attribute of the settings that names each source of daily figures."""
@@ -68,7 +68,7 @@ def unconfirmed_sources(settings: Settings) -> Unconfirmed:
 def configured_sources(settings: Settings) -> list[str]:
     """The sources that the settings name."""
     unwanted = {name for name, field in _ADDRESSES.items() if not getattr(settings, field)}
-    unwanted |= set(VENUES) - set(settings.venue_names)
+    unwanted |= set(VENUE_NAMES) - set(settings.venue_names)
     if settings.etf_file is not None:  # it replaces the issuer's, and is the operator's own
         unwanted.add("ishares")
     if not settings.takes_payments:

@@ -17,11 +17,11 @@ from typing import Any, Final, NamedTuple
 
 import httpx2
 
+from barograph.kit.http_client import JsonHttp, NoAnswer, NotSent
 from barograph.kit.metrics import NO_METRICS, Metrics
 from barograph.kit.timestamps import SECOND
 from barograph.payments.records import ChainFinding, ChainUnavailable, Payment
 from barograph.settings import Settings
-from barograph.upstream.http import JsonHttp, NoAnswer, NotSent
 
 MAX_REPLY_BYTES = 1024 * 1024
 """A block with the hashes of its transactions is about 100 kB on a busy chain."""

@@ -29,6 +29,7 @@ from barograph.errors import (
 )
 from barograph.kit.clock import Clock, system_clock
 from barograph.kit.dependency_health import DependencyHealth, linked
+from barograph.kit.http_client import Busy, JsonHttp, JsonReply, NoAnswer, NotSent, Redirected
 from barograph.kit.metrics import NO_METRICS, Metrics
 from barograph.payments.proof import wire_payload, wire_requirements
 from barograph.payments.records import (
@@ -49,7 +50,6 @@ from barograph.upstream.facilitator_reasons import (
     bare,
     fault_of,
 )
-from barograph.upstream.http import Busy, JsonHttp, JsonReply, NoAnswer, NotSent, Redirected
 
 log = logging.getLogger(__name__)
 

@@ -13,9 +13,7 @@ import httpx2
 
 from barograph.errors import Forbidden, InvalidReply, Throttled, UnknownToUpstream, Unreachable
 from barograph.kit.clock import Clock
-from barograph.kit.timestamps import SECOND
-from barograph.macro.records import Figure
-from barograph.upstream.http import (
+from barograph.kit.http_client import (
     HttpReply,
     Retries,
     Sleep,
@@ -26,6 +24,8 @@ from barograph.upstream.http import (
     http_client,
     retry_after,
 )
+from barograph.kit.timestamps import SECOND
+from barograph.macro.records import Figure
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
 """A year of daily rates takes about 30 kB."""

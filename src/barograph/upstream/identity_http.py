@@ -14,10 +14,10 @@ from barograph.identity.provider import Identity, IdentityRefused, IdentityUnava
 from barograph.identity.token_verifier import Token, TokenVerifier, UserCache
 from barograph.kit.clock import Clock
 from barograph.kit.dependency_health import DependencyHealth, linked
+from barograph.kit.http_client import HttpReply, Transport, fetch, http_client
 from barograph.kit.metrics import NO_METRICS, Metrics
 from barograph.kit.timestamps import SECOND
 from barograph.settings import Settings
-from barograph.upstream.http import HttpReply, Transport, fetch, http_client
 
 MAX_REPLY_BYTES = 64 * 1024
 MAX_REQUESTS = 32

@@ -20,11 +20,11 @@ from barograph.identity.provider import (
 )
 from barograph.identity.token_verifier import Token
 from barograph.kit.clock import Clock
+from barograph.kit.http_client import HttpReply
 from barograph.kit.json import strict_object
 from barograph.kit.metrics import NO_METRICS, Metrics
 from barograph.kit.timestamps import SECOND
 from barograph.settings import Settings, is_safe_address
-from barograph.upstream.http import HttpReply
 from barograph.upstream.identity_http import IdentityHttp, ProviderRefusal, TokenIdentity
 
 DISCOVERY = "/.well-known/openid-configuration"

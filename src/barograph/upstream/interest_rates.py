@@ -10,7 +10,6 @@ from msgspec import Meta, Struct
 from barograph.errors import InvalidReply, UnknownToUpstream
 from barograph.kit.clock import Clock
 from barograph.macro.records import EFFR, EFFR_HIGH, EFFR_LOW, SOFR, US2Y, US3M, US10Y, Figure
-from barograph.upstream.cells import parse
 from barograph.upstream.files import (
     FileClient,
     column,
@@ -20,6 +19,7 @@ from barograph.upstream.files import (
     refuse_days_ahead,
     today,
 )
+from barograph.venues.kit.cells import parse
 
 TREASURY_PATH = "/resource-center/data-chart-center/interest-rates/daily-treasury-rates.csv"
 

@@ -23,7 +23,7 @@ from barograph.errors import (
     UnknownToUpstream,
     Unreachable,
 )
-from barograph.upstream.http import tls_context
+from barograph.kit.http_client import tls_context
 from barograph.webhooks.records import Reply
 from barograph.webhooks.targets import IpAddress, Target, is_allowed, parse_target
 

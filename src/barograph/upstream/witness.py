@@ -8,7 +8,7 @@ import httpx2
 
 from barograph.errors import Forbidden, InvalidReply, Throttled, UnknownToUpstream, Unreachable
 from barograph.history.witnesses import OtherSize, TreeRefused
-from barograph.upstream.http import CONNECT_SECONDS, HttpReply, Transport, fetch, http_client
+from barograph.kit.http_client import CONNECT_SECONDS, HttpReply, Transport, fetch, http_client
 
 SECONDS = 10.0
 MAX_REPLY_BYTES = 16_384

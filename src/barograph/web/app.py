@@ -75,7 +75,6 @@ from barograph.markets.reader import CrossReader, MarketReader, freshness_limits
 from barograph.markets.samples import SERIES_FOLDER
 from barograph.markets.series import SeriesReader
 from barograph.markets.store import HOUR_DAYS, LIQUIDATION_DAYS, MINUTE_DAYS
-from barograph.markets.venues import source_of
 from barograph.markets.view import feeds_of
 from barograph.material_change.endpoints import LatestPair, material_change_routes
 from barograph.mcp.calls import ToolCalls, tool_reads
@@ -104,6 +103,7 @@ from barograph.status.reader import StatusReader
 from barograph.status.recorder import StatusRecorder
 from barograph.terms.sources import TERMS
 from barograph.upstream.facilitator import HttpFacilitator
+from barograph.venues.registry import source_of
 from barograph.web.errors import PRIVATE_PATHS, allowed_methods, error_handlers, refusal
 from barograph.web.lifespan import Closing, Task, lifespan
 from barograph.web.monitoring import health_routes, measured, route_finder, web_gauges

@@ -18,10 +18,21 @@ from typing import NamedTuple
 import msgspec
 
 from barograph.kit.clock import Clock
+from barograph.kit.http_client import HttpReply
 from barograph.kit.operating_system import die_with_parent
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.frames import StoredFrame, stored
-from barograph.markets.records import (
+from barograph.markets.samples import STEPS
+from barograph.venues.bybit.decode import (
+    ContractList,
+    Instrument,
+    decode_instruments,
+    decode_long_accounts,
+    decode_tickers,
+)
+from barograph.venues.bybit.messages import Batch, decode_message
+from barograph.venues.bybit.rest import open_envelope
+from barograph.venues.records import (
     MAJORS,
     Frame,
     Liquidation,
@@ -29,17 +40,6 @@ from barograph.markets.records import (
     PastValues,
     Perpetual,
 )
-from barograph.markets.samples import STEPS
-from barograph.upstream.bybit.decode import (
-    ContractList,
-    Instrument,
-    decode_instruments,
-    decode_long_accounts,
-    decode_tickers,
-)
-from barograph.upstream.bybit.messages import Batch, decode_message
-from barograph.upstream.bybit.rest import open_envelope
-from barograph.upstream.http import HttpReply
 from barograph_demo.servers.rest import answer
 from barograph_demo.servers.stream import liquidation_messages
 from barograph_demo.servers.tickers import decimal, newest_ratio, position_tickers

@@ -22,19 +22,19 @@ from barograph.kit.lease import Lease
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.macro.evidence import day_of
 from barograph.macro.store import import_figures
-from barograph.markets.records import MAJORS, Perpetuals
 from barograph.markets.settlements import REVISION_DELAY
 from barograph.markets.store import record_settlement_reports
-from barograph.markets.venues import BYBIT, VENUES
 from barograph.markets.view import PERPETUALS
 from barograph.settings import Settings
 from barograph.stances.funding import KIND as FUNDING
 from barograph.stances.issue import StanceIssuer
 from barograph.stances.log_entries import LogEntries
 from barograph.stances.revise import revision_of
-from barograph.upstream.bybit import BybitExchange
 from barograph.upstream.etf import decode_history
 from barograph.upstream.files import FileClient
+from barograph.venues.bybit.exchange import BybitExchange
+from barograph.venues.records import MAJORS, Perpetuals
+from barograph.venues.registry import BYBIT, VENUES
 from barograph_demo.replay.observations import MarketObservation, observe
 from barograph_demo.servers.macro_files import answer as answer_publisher
 from barograph_demo.servers.macro_files import fund_history

@@ -24,7 +24,6 @@ from barograph.macro.records import (
     SourceHealth,
 )
 from barograph.macro.store import record_figures
-from barograph.markets.exchange import MarketHistory
 from barograph.markets.liquidation_files import (
     FileTooLarge,
     days_to_make,
@@ -32,7 +31,6 @@ from barograph.markets.liquidation_files import (
     make_file,
     store_file,
 )
-from barograph.markets.records import MAJORS, ContractName, Perpetual, majors_first
 from barograph.markets.settlements import (
     LONGEST_WINDOW,
     SHORTEST_WINDOW,
@@ -49,8 +47,10 @@ from barograph.markets.store import (
     recent_settled_rates,
     record_settlement_reports,
 )
-from barograph.markets.venues import BYBIT
 from barograph.markets.view import SETTLED
+from barograph.venues.exchange import MarketHistory
+from barograph.venues.records import MAJORS, ContractName, Perpetual, majors_first
+from barograph.venues.registry import BYBIT
 
 log = logging.getLogger(__name__)
 

@@ -14,9 +14,9 @@ import msgspec
 from msgspec import Meta
 
 from barograph.errors import InvalidReply
-from barograph.markets import exchange as ranges
-from barograph.markets.exchange import PlausibleRange
-from barograph.markets.records import Liquidation, Perpetual, Side
+from barograph.venues import exchange as ranges
+from barograph.venues.exchange import PlausibleRange
+from barograph.venues.records import Liquidation, Perpetual, Side
 
 T = TypeVar("T")
 Row = TypeVar("Row")

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 
 from barograph.errors import UnknownToUpstream, UpstreamError
 from barograph.kit.clock import Clock
+from barograph.kit.http_client import Sleep
 from barograph.kit.timestamps import MINUTE, SECOND
-from barograph.markets.records import MAJORS
-from barograph.upstream.binance.decode import Contract, OpenInterest, decode_open_interest
-from barograph.upstream.binance.rest import RestClient
-from barograph.upstream.http import Sleep
+from barograph.venues.binance.decode import Contract, OpenInterest, decode_open_interest
+from barograph.venues.binance.rest import RestClient
+from barograph.venues.records import MAJORS
 
 WEIGHT_PER_MINUTE = 240
 """A tenth of what the exchange allows; one call has a weight of 1."""

@@ -12,25 +12,24 @@ from typing import Unpack
 from msgspec import structs
 
 from barograph.errors import InvalidReply, UnknownToUpstream, UpstreamError
+from barograph.kit.http_client import TimeBudget
 from barograph.kit.timestamps import MINUTE
-from barograph.markets.exchange import (
+from barograph.settings import Settings
+from barograph.venues.bybit import decode
+from barograph.venues.bybit.decode import ContractList, InstrumentPage, Tickers
+from barograph.venues.bybit.history import LONG_SHARES, OPEN_INTEREST, PRICES, BybitHistory
+from barograph.venues.bybit.rest import Envelope, RestClient
+from barograph.venues.bybit.stream import LiquidationStream
+from barograph.venues.exchange import (
     LONG_ACCOUNTS,
     LiquidationWatcher,
     PastValue,
     PlausibleRange,
 )
-from barograph.markets.records import LongAccounts, Perpetuals
-from barograph.markets.settlements import SettledRate
-from barograph.markets.venues import BYBIT, VENUES
-from barograph.settings import Settings
-from barograph.upstream.bybit import decode
-from barograph.upstream.bybit.decode import ContractList, InstrumentPage, Tickers
-from barograph.upstream.bybit.history import LONG_SHARES, OPEN_INTEREST, PRICES, BybitHistory
-from barograph.upstream.bybit.rest import Envelope, RestClient
-from barograph.upstream.bybit.stream import LiquidationStream
-from barograph.upstream.contract_cache import ContractCache
-from barograph.upstream.http import TimeBudget
-from barograph.upstream.venue_client import Parts, VenueAdapter
+from barograph.venues.kit.client import Parts, VenueAdapter
+from barograph.venues.kit.contract_cache import ContractCache
+from barograph.venues.records import LongAccounts, Perpetuals, SettledRate
+from barograph.venues.registry import BYBIT, VENUES
 
 log = logging.getLogger(__name__)
 

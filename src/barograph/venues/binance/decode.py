@@ -12,13 +12,21 @@ from msgspec import Struct
 
 from barograph.errors import InvalidReply
 from barograph.kit.timestamps import HOUR, MINUTE
-from barograph.markets import exchange as ranges
-from barograph.markets.records import Perpetual
-from barograph.markets.venues import BINANCE, coin_of
-from barograph.upstream import cells
-from barograph.upstream.cells import Cell, Name, Refused, UnreadableError, moment, parse, plausible
-from barograph.upstream.contract_cache import ListedContracts
-from barograph.upstream.past_pages import check_contract
+from barograph.venues import exchange as ranges
+from barograph.venues.kit import cells
+from barograph.venues.kit.cells import (
+    Cell,
+    Name,
+    Refused,
+    UnreadableError,
+    moment,
+    parse,
+    plausible,
+)
+from barograph.venues.kit.contract_cache import ListedContracts
+from barograph.venues.kit.past_pages import check_contract
+from barograph.venues.records import Perpetual
+from barograph.venues.registry import BINANCE, coin_of
 
 COIN: Final = "COIN"
 OTHER_CLASSES = frozenset(

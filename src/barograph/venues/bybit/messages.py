@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Struct
 
 from barograph.errors import Forbidden, InvalidReply
-from barograph.markets.records import Liquidation, Side
-from barograph.upstream.cells import Cell, Name, UnreadableError, liquidation, parse
+from barograph.venues.kit.cells import Cell, Name, UnreadableError, liquidation, parse
+from barograph.venues.records import Liquidation, Side
 
 PING = '{"op":"ping"}'
 

@@ -8,9 +8,8 @@ they don't hide a real extreme.
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from barograph.markets.records import Liquidation, LongAccounts, Perpetuals
-from barograph.markets.settlements import SettledRate
-from barograph.markets.venues import Venue
+from barograph.venues.facts import Venue
+from barograph.venues.records import Liquidation, LongAccounts, Perpetuals, SettledRate
 
 
 class Exchange(Protocol):

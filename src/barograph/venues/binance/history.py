@@ -7,13 +7,12 @@ from typing import Annotated
 from msgspec import Meta
 
 from barograph.kit.clock import Clock
+from barograph.kit.http_client import Sleep
 from barograph.kit.timestamps import DAY
-from barograph.markets.settlements import SettledRate
-from barograph.upstream.binance.decode import Row, decode_rows
-from barograph.upstream.binance.rest import RestClient
-from barograph.upstream.cells import Cell, coins, long_pct, parse, price, settled_pct
-from barograph.upstream.http import Sleep
-from barograph.upstream.past_pages import (
+from barograph.venues.binance.decode import Row, decode_rows
+from barograph.venues.binance.rest import RestClient
+from barograph.venues.kit.cells import Cell, coins, long_pct, parse, price, settled_pct
+from barograph.venues.kit.past_pages import (
     Pacer,
     Page,
     PastPages,
@@ -22,6 +21,7 @@ from barograph.upstream.past_pages import (
     full_hour,
     page_of,
 )
+from barograph.venues.records import SettledRate
 
 CALLS_PER_SECOND = 1.5
 """450 requests in five minutes. Binance allows 1,000 for statistics, and the live

@@ -8,10 +8,10 @@ from typing import NamedTuple, TypeVar
 
 from barograph.errors import InvalidReply
 from barograph.kit.clock import Clock
+from barograph.kit.http_client import Sleep
 from barograph.kit.timestamps import HOUR, MINUTE, SECOND
-from barograph.markets.exchange import PastValue
-from barograph.upstream.cells import Cell, UnreadableError, moment
-from barograph.upstream.http import Sleep
+from barograph.venues.exchange import PastValue
+from barograph.venues.kit.cells import Cell, UnreadableError, moment
 
 log = logging.getLogger(__name__)
 

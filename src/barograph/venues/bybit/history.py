@@ -7,12 +7,11 @@ from msgspec import Struct
 
 from barograph.errors import InvalidReply
 from barograph.kit.clock import Clock
-from barograph.markets.settlements import SettledRate
-from barograph.upstream.bybit.decode import MAX_SETTLEMENTS, RatioRow, Rows, SettlementRow
-from barograph.upstream.bybit.rest import Envelope, RestClient
-from barograph.upstream.cells import Cell, coins, long_pct, parse, price, settled_pct
-from barograph.upstream.http import Sleep
-from barograph.upstream.past_pages import (
+from barograph.kit.http_client import Sleep
+from barograph.venues.bybit.decode import MAX_SETTLEMENTS, RatioRow, Rows, SettlementRow
+from barograph.venues.bybit.rest import Envelope, RestClient
+from barograph.venues.kit.cells import Cell, coins, long_pct, parse, price, settled_pct
+from barograph.venues.kit.past_pages import (
     Pacer,
     Page,
     PastPages,
@@ -20,6 +19,7 @@ from barograph.upstream.past_pages import (
     check_contract,
     page_of,
 )
+from barograph.venues.records import SettledRate
 
 T = TypeVar("T")
 

@@ -9,9 +9,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from barograph.errors import Forbidden, Throttled, UnknownToUpstream
+from barograph.kit.http_client import HttpReply, TimeBudget, check_status, retry_after
 from barograph.kit.timestamps import SECOND
-from barograph.upstream.http import HttpReply, TimeBudget, check_status, retry_after
-from barograph.upstream.venue_client import Purpose, VenueClient
+from barograph.venues.kit.client import Purpose, VenueClient
 
 PAUSE_SECONDS = {429: 60.0, 418: 120.0}
 """How long to pause when the exchange doesn't say: it counts per minute, and bans for two minutes

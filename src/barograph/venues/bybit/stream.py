@@ -16,11 +16,7 @@ from websockets.asyncio.client import ClientConnection
 from barograph.errors import Unreachable
 from barograph.kit.clock import Clock
 from barograph.kit.timestamps import SECOND
-from barograph.markets.exchange import LiquidationWatcher
-from barograph.markets.liquidations import WatchedSpans
-from barograph.markets.records import Liquidation
-from barograph.markets.venues import BYBIT
-from barograph.upstream.bybit.messages import (
+from barograph.venues.bybit.messages import (
     PING,
     Batch,
     Pong,
@@ -30,13 +26,17 @@ from barograph.upstream.bybit.messages import (
     decode_message,
     topics_by_connection,
 )
-from barograph.upstream.venue_stream import (
+from barograph.venues.exchange import LiquidationWatcher
+from barograph.venues.kit.stream import (
     CONNECTIONS,
     SILENCE_PINGS,
     ConnectionState,
     VenueStream,
     WatchedConnection,
 )
+from barograph.venues.records import Liquidation
+from barograph.venues.registry import BYBIT
+from barograph.venues.spans import WatchedSpans
 
 log = logging.getLogger(__name__)
 

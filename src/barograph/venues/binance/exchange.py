@@ -9,22 +9,21 @@ from collections.abc import Collection, Sequence
 from typing import Unpack
 
 from barograph.errors import InvalidReply, UnknownToUpstream, UpstreamError
+from barograph.kit.http_client import TimeBudget
 from barograph.kit.timestamps import MINUTE, SECOND
-from barograph.markets.exchange import LiquidationWatcher, PastValue
-from barograph.markets.records import LongAccounts, Perpetuals
-from barograph.markets.settlements import SettledRate
-from barograph.markets.venues import BINANCE, VENUES
 from barograph.settings import Settings
-from barograph.upstream.binance import decode, history
-from barograph.upstream.binance.decode import Contract, Row
-from barograph.upstream.binance.history import LONG_SHARES
-from barograph.upstream.binance.rest import RestClient
-from barograph.upstream.binance.stream import LiquidationStream
-from barograph.upstream.binance.sweep import FIRST_WEIGHT_PER_MINUTE, OpenInterestSweep
-from barograph.upstream.contract_cache import ContractCache, ListedContracts
-from barograph.upstream.http import TimeBudget
-from barograph.upstream.past_pages import Pacer
-from barograph.upstream.venue_client import Parts, VenueAdapter
+from barograph.venues.binance import decode, history
+from barograph.venues.binance.decode import Contract, Row
+from barograph.venues.binance.history import LONG_SHARES
+from barograph.venues.binance.rest import RestClient
+from barograph.venues.binance.stream import LiquidationStream
+from barograph.venues.binance.sweep import FIRST_WEIGHT_PER_MINUTE, OpenInterestSweep
+from barograph.venues.exchange import LiquidationWatcher, PastValue
+from barograph.venues.kit.client import Parts, VenueAdapter
+from barograph.venues.kit.contract_cache import ContractCache, ListedContracts
+from barograph.venues.kit.past_pages import Pacer
+from barograph.venues.records import LongAccounts, Perpetuals, SettledRate
+from barograph.venues.registry import BINANCE, VENUES
 
 LISTING_SECONDS = 240.0
 """Seconds between two readings of the list of contracts with their funding intervals."""

@@ -8,8 +8,8 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from barograph.markets.regime import eight_hour_rate
-from barograph.markets.venues import BYBIT, VENUES, PriceKind
+from barograph.venues.facts import PriceKind
+from barograph.venues.registry import BYBIT, VENUES
 
 MAJORS = ("BTC", "ETH", "SOL")
 """The assets of `/api/agent/market`, sampled first and recorded every minute."""
@@ -27,6 +27,11 @@ class ContractName(NamedTuple):
 
     venue: str
     contract: str
+
+
+def eight_hour_rate(funding_rate_pct: float, interval_hours: float) -> float:
+    """Convert a rate to eight hours, so that contracts with different intervals compare."""
+    return funding_rate_pct * 8 / interval_hours
 
 
 class Perpetual(Struct, frozen=True, omit_defaults=True):
@@ -80,6 +85,15 @@ class Perpetual(Struct, frozen=True, omit_defaults=True):
     """The time of the open interest, if it is not that of the reading, in milliseconds since the
     Unix epoch."""
 
+    index_price: float | None = None
+    """The index that the mark follows, or the oracle's price, in the quote currency."""
+
+    volume_24h_usd: float | None = None
+    """Turnover of the last 24 hours in the quote currency, as the exchange counts it."""
+
+    volume_24h_coins: float | None = None
+    """The same in units of `open_interest_coins`."""
+
     @property
     def asset(self) -> str:
         """The coin, which is the same at every venue."""
@@ -89,6 +103,13 @@ class Perpetual(Struct, frozen=True, omit_defaults=True):
     def mark(self) -> float:
         """The mark price, or else the last price."""
         return self.last_price if self.mark_price is None else self.mark_price
+
+    @property
+    def basis_pct(self) -> float | None:
+        """How far the mark price is above the index, in percent of the index."""
+        if self.index_price is None or (self.price_kind == "last" and self.mark_price is None):
+            return None
+        return 100 * (self.mark - self.index_price) / self.index_price
 
     @property
     def funding_8h_pct(self) -> float:
@@ -214,6 +235,14 @@ class Liquidation(Struct, frozen=True):
     def notional_usd(self) -> float:
         """Value of the position at that price, in USD."""
         return self.size * self.price
+
+
+class SettledRate(NamedTuple):
+    """A settled funding rate as the exchange reports it."""
+
+    contract: str
+    at: int
+    funding_rate_pct: float
 
 
 class PastValues(Struct, frozen=True, array_like=True):

@@ -11,13 +11,21 @@ from msgspec import Meta, Struct
 
 from barograph.errors import InvalidReply, UnknownToUpstream
 from barograph.kit.timestamps import iso_timestamp
-from barograph.markets import exchange as ranges
-from barograph.markets.records import LongAccounts, Perpetual
-from barograph.markets.venues import BYBIT, coin_of
-from barograph.upstream import cells
-from barograph.upstream.cells import Cell, Name, Refused, UnreadableError, moment, parse, plausible
-from barograph.upstream.contract_cache import ListedContracts
-from barograph.upstream.past_pages import check_contract
+from barograph.venues import exchange as ranges
+from barograph.venues.kit import cells
+from barograph.venues.kit.cells import (
+    Cell,
+    Name,
+    Refused,
+    UnreadableError,
+    moment,
+    parse,
+    plausible,
+)
+from barograph.venues.kit.contract_cache import ListedContracts
+from barograph.venues.kit.past_pages import check_contract
+from barograph.venues.records import LongAccounts, Perpetual
+from barograph.venues.registry import BYBIT, coin_of
 
 T = TypeVar("T")
 

@@ -17,18 +17,17 @@ import msgspec
 from msgspec import Struct
 
 from barograph.errors import Forbidden, InvalidReply, Throttled, UnknownToUpstream
+from barograph.kit.http_client import HttpReply, TimeBudget, check_status, retry_after
 from barograph.kit.timestamps import HOUR, MINUTE, SECOND
-from barograph.markets import exchange as ranges
-from barograph.markets.exchange import LiquidationWatcher, PastValue
-from barograph.markets.records import LongAccounts, Perpetual, Perpetuals
-from barograph.markets.settlements import SettledRate
-from barograph.markets.venues import HYPERLIQUID, VENUES, coin_of
 from barograph.settings import Settings
-from barograph.upstream import cells
-from barograph.upstream.cells import Cell, Name, Refused, parse, plausible
-from barograph.upstream.http import HttpReply, TimeBudget, check_status, retry_after
-from barograph.upstream.past_pages import Page, check_contract, page_of
-from barograph.upstream.venue_client import Parts, Purpose, VenueAdapter
+from barograph.venues import exchange as ranges
+from barograph.venues.exchange import LiquidationWatcher, PastValue
+from barograph.venues.kit import cells
+from barograph.venues.kit.cells import Cell, Name, Refused, parse, plausible
+from barograph.venues.kit.client import Parts, Purpose, VenueAdapter
+from barograph.venues.kit.past_pages import Page, check_contract, page_of
+from barograph.venues.records import LongAccounts, Perpetual, Perpetuals, SettledRate
+from barograph.venues.registry import HYPERLIQUID, VENUES, coin_of
 
 T = TypeVar("T")
 

@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from barograph.errors import InvalidReply, UpstreamError
 from barograph.kit.clock import Clock
+from barograph.kit.http_client import TimeBudget
 from barograph.kit.timestamps import HOUR, MINUTE, SECOND
-from barograph.upstream.cells import TooFewContracts
-from barograph.upstream.http import TimeBudget
+from barograph.venues.kit.cells import TooFewContracts
 
 log = logging.getLogger(__name__)
 

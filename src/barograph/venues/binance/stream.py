@@ -16,17 +16,17 @@ from websockets.asyncio.client import ClientConnection
 
 from barograph.errors import InvalidReply, Unreachable
 from barograph.kit.timestamps import HOUR, SECOND
-from barograph.markets.exchange import LiquidationWatcher
-from barograph.markets.records import Liquidation, Side
-from barograph.markets.venues import BINANCE
-from barograph.upstream.cells import Cell, Name, UnreadableError, liquidation, number, parse
-from barograph.upstream.venue_stream import (
+from barograph.venues.exchange import LiquidationWatcher
+from barograph.venues.kit.cells import Cell, Name, UnreadableError, liquidation, number, parse
+from barograph.venues.kit.stream import (
     CONNECTIONS,
     SILENCE_PINGS,
     ConnectionState,
     VenueStream,
     WatchedConnection,
 )
+from barograph.venues.records import Liquidation, Side
+from barograph.venues.registry import BINANCE
 
 LIQUIDATIONS = "!forceOrder@arr"
 PROOF = "btcusdt@markPrice"

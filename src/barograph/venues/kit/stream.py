@@ -15,12 +15,12 @@ from websockets.exceptions import WebSocketException
 
 from barograph.errors import Unreachable, UpstreamError
 from barograph.kit.clock import Clock
+from barograph.kit.http_client import Sleep
 from barograph.kit.metrics import Metrics
 from barograph.kit.timestamps import DAY, SECOND
-from barograph.markets.exchange import LiquidationWatcher
-from barograph.markets.records import Liquidation
 from barograph.settings import Settings
-from barograph.upstream.http import Sleep
+from barograph.venues.exchange import LiquidationWatcher
+from barograph.venues.records import Liquidation
 
 log = logging.getLogger(__name__)
 

@@ -24,13 +24,9 @@ from barograph.errors import (
     Unreachable,
     UpstreamError,
 )
+from barograph.kit.circuit_breaker import CircuitBreaker
 from barograph.kit.clock import Clock
-from barograph.kit.metrics import NO_METRICS, Metrics
-from barograph.kit.timestamps import SECOND
-from barograph.markets.venues import Venue, source_of
-from barograph.settings import REQUEST_SECONDS, Settings
-from barograph.upstream.circuit_breaker import CircuitBreaker
-from barograph.upstream.http import (
+from barograph.kit.http_client import (
     HttpReply,
     Retries,
     Sleep,
@@ -39,7 +35,12 @@ from barograph.upstream.http import (
     fetch,
     http_client,
 )
-from barograph.upstream.venue_stream import PING_SECONDS
+from barograph.kit.metrics import NO_METRICS, Metrics
+from barograph.kit.timestamps import SECOND
+from barograph.settings import REQUEST_SECONDS, Settings
+from barograph.venues.facts import Venue
+from barograph.venues.kit.stream import PING_SECONDS
+from barograph.venues.registry import source_of
 
 log = logging.getLogger(__name__)
 

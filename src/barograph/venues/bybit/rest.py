@@ -8,10 +8,10 @@ import msgspec
 from msgspec import Meta, Struct
 
 from barograph.errors import Forbidden, InvalidReply, Throttled, UnknownToUpstream, Unreachable
+from barograph.kit.http_client import HttpReply, TimeBudget, check_status
 from barograph.kit.timestamps import SECOND
-from barograph.upstream.cells import parse
-from barograph.upstream.http import HttpReply, TimeBudget, check_status
-from barograph.upstream.venue_client import Purpose, VenueClient
+from barograph.venues.kit.cells import parse
+from barograph.venues.kit.client import Purpose, VenueClient
 
 T = TypeVar("T")
 

@@ -1,0 +1,1 @@
+"""Bybit v5 public market data: keyless REST readings and the liquidation stream."""

@@ -1,0 +1,1 @@
+"""Hyperliquid's public data of the perpetuals that it lists itself."""

@@ -1,0 +1,1 @@
+"""What the adapters of all venues share: calls, lists of contracts, history pages and streams."""

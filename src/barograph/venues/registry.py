@@ -1,0 +1,64 @@
+"""The venues that can be read (pure). A venue's name keys everything that is recorded from it."""
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Final, cast
+
+from barograph.errors import NotFound
+from barograph.venue_names import VENUE_NAMES
+from barograph.venues.facts import Venue
+
+BYBIT: Final = "bybit"
+HYPERLIQUID: Final = "hyperliquid"
+BINANCE: Final = "binance"
+
+VENUES: Final[Mapping[str, Venue]] = {
+    name: cast("Venue", import_module(f"barograph.venues.{name}.facts").VENUE)
+    for name in VENUE_NAMES
+}
+"""Imported by name, so that a new venue needs no line here. The facts import no adapter."""
+
+
+def publishes_liquidations(venue: str, primary: str) -> bool:
+    """Whether there are totals of liquidations while a venue is in use; they don't fail over."""
+    return venue == primary and VENUES[venue].liquidations == "all"
+
+
+def publishes_long_accounts(venue: str, primary: str) -> bool:
+    """Whether there are long-account shares while a venue is in use; they don't fail over."""
+    return venue == primary and VENUES[venue].has_long_accounts
+
+
+def liquidation_venue(given: Mapping[str, str], venues: Sequence[str]) -> str:
+    """The venue of a request, of those that an instance reads; by default the first.
+
+    Raises:
+        NotFound: it publishes no liquidations, or this instance doesn't read it.
+    """
+    known = [name for name in venues if VENUES[name].liquidations != "none"]
+    venue = given.get("venue", venues[0])
+    if venue in known:
+        return venue
+    if not known:
+        raise NotFound("this instance reads no venue that publishes liquidations")
+    problem = f"{venue} publishes no liquidations" if venue in venues else "unknown venue"
+    raise NotFound(f"{problem}; choose one of {', '.join(known)}")
+
+
+SIMULATED: Final = "simulated"
+
+
+def source_of(venue: str, bybit_source: str) -> str:
+    """The text of a venue's published `source`; `bybit_source` is that of Bybit."""
+    known = VENUES[venue]
+    if venue == BYBIT:
+        return bybit_source
+    if not bybit_source.startswith(SIMULATED):
+        return known.source
+    kind = "" if known.price_kind == "last" else f", {known.price_kind} prices"
+    return f"{SIMULATED} {known.title} (demo data{kind})"
+
+
+def coin_of(venue: str, base: str) -> tuple[str, int]:
+    """The coin of a base asset at a venue, and how many coins its price and sizes are for."""
+    return VENUES[venue].coin_of(base)
