@@ -129,8 +129,8 @@ TEXTS: Mapping[str, str] = {
     "or 10 episodes have only counts. Empty if stances stay private.",
     "getCross": "Every coin at all venues. Price, one-sided open interest, and the funding settled "
     "over the same 8 h (and its widest spread), 24 h, 7 d and 30 d. Live rates and their weighted "
-    "mean are estimates. While a venue is missing, totals are partial and say how large it last "
-    "was. The change of open interest is split into the effects of price and of positions.",
+    "mean are estimates. Totals without a venue are partial and say how large it last was. "
+    "Changes of open interest by price and by positions.",
     "getCrossCoin": "One coin at all venues. Each venue also with its own rate, interval, price, "
     "times, way of counting and liquidations. `state` says why a venue is left out of a total. "
     "Accepts names such as bitcoin and PEPE.",
