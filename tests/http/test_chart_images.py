@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
-from barograph.markets.samples import DAYS, MEASURES
+from barograph.markets.samples import CHARTED, DAYS
 from barograph.markets.series import SeriesReader
 from barograph.site.chart_reader import ChartReader
 from barograph.venues.records import ContractName
@@ -22,7 +22,7 @@ from support.pages import NOTE
 from support.service import Answer, Service
 
 PATHS = (
-    *(f"/chart/BTC/{measure}.svg?days={days}" for measure in MEASURES for days in DAYS),
+    *(f"/chart/BTC/{measure}.svg?days={days}" for measure in CHARTED for days in DAYS),
     "/chart/btc/funding.svg",
     "/chart/liquidations.svg",
 )
