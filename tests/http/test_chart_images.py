@@ -37,7 +37,7 @@ def record(service: Service) -> None:
     """A rate, two regime changes, one with a brief, and briefs about no coin and another venue."""
     service.execute(
         "INSERT INTO readings VALUES ('bybit', 'hour', 'BTCUSDT', $1, 1.5, 0.01, 8, 2.5, NULL, "
-        "NULL, 'measured', '')",
+        "NULL, 'measured', '', NULL, NULL, NULL, NULL)",
         START // (4 * HOUR) * (4 * HOUR),
     )
     sql = "INSERT INTO regime_changes VALUES ('bybit', $1, $2, 0.05, 'measured')"
