@@ -43,7 +43,6 @@ def test_the_list_has_every_coin_with_its_pair_and_says_what_is_not_included(two
         "longVenue": "bybit",
         "pairPct": 0.63,
         "pairYearlyPct": 32.85,
-        "pairYearlyPctBefore": None,
         "pairYearlyPctChange": None,
         "missing": [],
     }

@@ -555,7 +555,6 @@ class CarryCoin(Record):
     longVenue: str | None = None
     pairPct: float | None = None
     pairYearlyPct: float | None = None
-    pairYearlyPctBefore: float | None = None
     pairYearlyPctChange: float | None = None
 
 

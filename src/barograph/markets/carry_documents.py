@@ -60,8 +60,9 @@ class _CarryPair(WireModel):
         ),
     ]
     pairYearlyPct: Annotated[Number, _is("The same per year, not compounded.")]
-    pairYearlyPctBefore: Annotated[Number, _is("That of the same two venues in the window before.")]
-    pairYearlyPctChange: Annotated[Number, _is("`pairYearlyPct` less `pairYearlyPctBefore`.")]
+    pairYearlyPctChange: Annotated[
+        Number, _is("`pairYearlyPct` less that of the same two venues in the window before.")
+    ]
     missing: Annotated[list[str], _is("Venues not compared; `reason` says why.")]
 
 
@@ -128,7 +129,6 @@ def _pair(coin: CarryCoin, days: float) -> dict[str, Any]:
         "longVenue": pair.long,
         "pairPct": pair.pct,
         "pairYearlyPct": yearly(pair.pct, days),
-        "pairYearlyPctBefore": yearly(pair.before_pct, days),
         "pairYearlyPctChange": yearly(pair.change_pct, days),
         "missing": coin.missing,
     }
