@@ -31,11 +31,12 @@ from barograph_demo.servers.chain import TokenLedger
 from barograph_demo.servers.control import ServerAddress, send_command
 from barograph_demo.servers.exchange import BAN_MS, LIMIT_MS, LIMIT_REQUESTS, running_exchange
 from barograph_demo.servers.facilitator import running_facilitator
-from barograph_demo.servers.faults import FAULTS_BY_SERVER, BinanceFaults, ExchangeFaults
+from barograph_demo.servers.faults import BinanceFaults, ExchangeFaults
 from barograph_demo.servers.faulty_market import FaultyMarket
 from barograph_demo.servers.hyperliquid import WEIGHT_PER_MINUTE, running_hyperliquid
 from barograph_demo.servers.identity import running_identity
 from barograph_demo.servers.macro_server import running_macro
+from barograph_demo.servers.registry import FAULTS_BY_SERVER
 from barograph_demo.servers.tickers import newest_ratio, position_tickers
 from barograph_demo.world.contracts import LIVE_SYMBOLS, live_symbols
 from barograph_demo.world.liquidations import LONG

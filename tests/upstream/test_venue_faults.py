@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from barograph.kit.timestamps import HOUR
-from barograph_demo.servers.faults import FAULTS_BY_SERVER
+from barograph_demo.servers.registry import FAULTS_BY_SERVER
 from support.venue_stack import NAMES, VenueStack, running_venues
 
 pytestmark = pytest.mark.thorough
