@@ -53,7 +53,17 @@ NUMBERS: Mapping[str, tuple[Any, ...]] = {
         ),
         LiquidationRecord,
     ),
-    "Recorded series": ("`/api/v1/series/{measure}`: `points`.", MeasurePoint),
+    "Recorded series": (
+        (
+            "`/api/v1/series/{measure}`: `points`. The measures of a reading are `price`, "
+            "`funding`, `open-interest` (USD), `open-interest-coins`, `volume` and `volume-coins` "
+            "(of 24 hours, as the venue counts them; `volume` in the quote currency), "
+            "`index-price` (the index, or the oracle's price), `basis` (how far the mark price is "
+            "above the index, in percent of the index) and `long-accounts`. Coins are in units of "
+            "1,000 for 1000PEPE. Readings before this version have no volume, index or basis."
+        ),
+        MeasurePoint,
+    ),
     "Cross-venue": (
         "`/api/v1/cross`: a coin, then `venues`, then `fundingSpread`.",
         CrossEntry,

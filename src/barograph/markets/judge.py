@@ -35,6 +35,7 @@ from barograph.markets.frames import (
     stored,
 )
 from barograph.markets.liquidations import LiquidationHour, LiquidationTotals, LiquidationTracker
+from barograph.markets.listings import ListingChange, record_listings
 from barograph.markets.market_events import (
     LISTINGS,
     Listings,
@@ -74,6 +75,7 @@ from barograph.venues.records import (
 from barograph.venues.registry import (
     BYBIT,
     VENUES,
+    coin_of,
     publishes_liquidations,
     publishes_long_accounts,
 )
@@ -97,6 +99,7 @@ class MarketConclusion(NamedTuple):
     liquidation_hours: Sequence[LiquidationHour] = ()
     frames: Sequence[StoredFrame] = ()
     disputed_sides: Sequence[Span] = ()
+    listings: Sequence[ListingChange] = ()
     events: Sequence[NewEvent] = ()
     evidence: MarketEvidence | None = None
     """What signals and briefs judge by; None when there was no reading."""
@@ -134,6 +137,10 @@ class MarketJudge:
         self._changes: list[RegimeChange] = []
         self._events: list[NewEvent] = []
         self._listings: Listings | None = None
+        self._listing_changes: list[ListingChange] = []
+        self._has_listed = False
+        """Whether this process has recorded every listed contract."""
+
         self._evidence_before: MarketEvidence | None = None
         self.reading: Perpetuals | None = None
         self.stored: Perpetuals | None = None
@@ -253,8 +260,7 @@ class MarketJudge:
         previous, self.regime = self.regime, self._judge_regime(reading)
         change = RegimeChange(reading.as_of, self.regime.label, self.regime.funding_8h_pct)
         self._events += self._regime_events(previous, change)
-        self._listings, listed = next_listings(self._listings, reading, self.reading)
-        self._events += listed
+        self._listings = self._list_contracts(reading)
         closed = self._liquidations.closed_hours(
             reading.as_of, self._trailing.newest_liquidation_hour
         )
@@ -280,6 +286,7 @@ class MarketJudge:
             liquidation_hours=closed,
             frames=self._due_frames(reading),
             disputed_sides=sides,
+            listings=list(self._listing_changes),
             events=[
                 *self._events,
                 *self._switch_events(change),
@@ -344,6 +351,7 @@ class MarketJudge:
         if conclusion.evidence is not None:
             self.stored, self.shown = conclusion.evidence.reading, self
             self._events.clear()
+            self._listing_changes.clear()
         for hour in conclusion.liquidation_hours:
             self._trailing.add_liquidation_hour(hour)
         for row in conclusion.readings:
@@ -457,6 +465,24 @@ class MarketJudge:
             return []
         return [regime_event(self.venue, change, None if shown is None else shown.label)]
 
+    def _list_contracts(self, reading: Perpetuals) -> Listings:
+        """Note what was listed and delisted; the first time, everything that is listed."""
+        before = self._listings or Listings({})
+        after, events = next_listings(self._listings, reading, self.reading)
+        self._events += events
+        known = before.bases if self._has_listed else {}
+        self._listing_changes += [
+            ListingChange(name, reading.as_of, *coin_of(self.venue, base))
+            for name, base in after.bases.items()
+            if name not in known
+        ] + [
+            ListingChange(name, since, is_delisted=True)
+            for name, since in before.missing.items()
+            if name not in after.bases
+        ]
+        self._has_listed = True
+        return after
+
     def _changed_publications(self, listings: Listings, day_ago: Frame) -> list[Publication]:
         """The feeds that seldom change, if they did."""
         feeds = [
@@ -548,6 +574,10 @@ class MarketJudge:
             self._fresh_share(each.contract, read_at),
             each.open_interest_coins,
             disputed,
+            each.mark_price if each.price_kind == "last" else each.last_price,
+            each.index_price,
+            each.volume_24h_usd,
+            each.volume_24h_coins,
         )
 
 
@@ -566,6 +596,8 @@ async def record_market(tx: Transaction, conclusions: Sequence[MarketConclusion]
         frames=[row for each in conclusions for row in each.frames],
         disputed_sides=[row for each in conclusions for row in each.disputed_sides],
     )
+    changes = [change for each in conclusions for change in each.listings]
+    await record_listings(tx, conclusions[0].venue, changes)
     newest = {
         publication.feed: publication
         for conclusion in conclusions
