@@ -578,6 +578,40 @@ class Cross(ListPage):
     cross: tuple[CrossCoin, ...]
 
 
+class CarryVenue(Record):
+    """What longs paid to shorts for a coin at one venue, without fees and prices."""
+
+    venue: str
+    state: str
+    reason: str | None = None
+    contract: str | None = None
+    settledPct: float | None = None
+    yearlyPct: float | None = None
+    yearlyPctBefore: float | None = None
+
+
+class CarryCoin(Record):
+    """A coin at every venue, and the best pair of venues."""
+
+    coin: str
+    missing: tuple[str, ...]
+    venues: tuple[CarryVenue, ...]
+    settledTo: Timestamp | None = None
+    shortVenue: str | None = None
+    longVenue: str | None = None
+    pairPct: float | None = None
+    pairYearlyPct: float | None = None
+    pairYearlyPctChange: float | None = None
+
+
+class Carry(ListPage):
+    """Every coin over one window, the best pair first."""
+
+    window: str
+    notIncluded: str
+    carry: tuple[CarryCoin, ...]
+
+
 class VenueDispute(Record):
     """A measure that contradicts the other venues."""
 

@@ -131,6 +131,9 @@ TEXTS: Mapping[str, str] = {
     "over the same 8 h (and its widest spread), 24 h, 7 d and 30 d. Live rates and their weighted "
     "mean are estimates. Totals without a venue are partial and say how large it last was. "
     "Changes of open interest by price and by positions.",
+    "getCarry": "What positions earned or paid. The settled funding of every coin and venue, also "
+    "per year and in the window before, and the best pair: short where funding was highest, long "
+    "where it was lowest. Fees and prices are not included.",
     "getCrossCoin": "One coin at all venues. Each venue also with its own rate, interval, price, "
     "times, way of counting and liquidations. `state` says why a venue is left out of a total. "
     "Accepts names such as bitcoin and PEPE.",
