@@ -189,14 +189,16 @@ def perpetuals_result(body: bytes, sort: str, limit: int, members: Iterable[str]
 
 CROSS_MEMBERS = (
     *("as_of", "source", "notice", "coin", "totalOpenInterestUsd", "openInterestMissing"),
+    *("openInterestWithMissingUsd", "openInterestChange24h", "totalVolume24hUsd"),
     *("weightedFundingRatePct8h", "fundingMissing", "settledTo", "fundingSpread"),
-    "liquidations24hAtLeastUsd",
+    *("priceRange", "liquidations24hAtLeastUsd", "notRead"),
 )
 VENUE_MEMBERS = (
     *("venue", "state", "reason", "role", "inUse", "ageSeconds", "disputed", "priceKind", "quote"),
     *("longAccounts", "liquidations", "contracts", "contract", "pricePerCoin", "fundingRatePct8h"),
     *("fundingIntervalHours", "settledPct8h", "settledPct24h", "settledPct7d", "settledPct30d"),
-    *("settledYearlyPct30d", "openInterestUsd", "weightPct", "liquidations24h"),
+    *("settledYearlyPct30d", "openInterestUsd", "sharePct", "volume24hUsd"),
+    "liquidations24h",
 )
 
 

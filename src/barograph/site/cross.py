@@ -367,7 +367,8 @@ async def _coin(site: Site, asset: str, now: int) -> Page:
 async def _venues(site: Site, now: int) -> Page:
     reader, board = site.cross, site.board
     facts = reader.facts(board)
-    entries = venue_entries(facts, reader.roles(board), reader.limits, now)
+    market = reader.known_market(board)
+    entries = venue_entries(facts, reader.roles(board), market, reader.limits, now)
     cards = [VenueCard(*each) for each in zip(entries, facts.values(), strict=True)]
     body = site.templates.render(
         "venues.html",
