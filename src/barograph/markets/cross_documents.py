@@ -454,6 +454,7 @@ def _details(market: CrossMarket, each: CrossVenue) -> dict[str, Any]:
     at = each.as_of if known is None else known.open_interest_at or each.as_of
     return {
         **{name: None if known is None else getattr(known, field) for name, field in _OWN.items()},
+        "basisPct": None if known is None else _rounded(known.basis_pct, 6),
         "as_of": _text(each.as_of),
         "open_interest_as_of": None if each.interest_usd is None else _text(at),
         "openInterestCounting": facts.venue.open_interest,
