@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from barograph.markets.carry_documents import CarryEntry, CarryVenueEntry
 from barograph.markets.cross_documents import CrossEntry, CrossVenueEntry, FundingSpread
 from barograph.markets.documents import Liq24h
 from barograph.markets.liquidation_files import LiquidationRecord
@@ -69,6 +70,11 @@ NUMBERS: Mapping[str, tuple[Any, ...]] = {
         CrossVenueEntry,
         FundingSpread,
     ),
+    "Carry": (
+        "`/api/v1/carry`: a coin, then `venues`. Nothing here includes fees and prices.",
+        CarryEntry,
+        CarryVenueEntry,
+    ),
     "Levels": (
         (
             "`leg` of a stance. Yields, rates, slopes and their changes are in percent, "
@@ -86,7 +92,7 @@ NUMBERS: Mapping[str, tuple[Any, ...]] = {
 """Where the numbers are and whose descriptions say what they mean, by heading."""
 
 NOT_NUMBERS = re.compile(
-    "venue|symbol|coin|contract|source|text|method|reason|state|by|topAsset|highest|.*_as_of"
+    "venue|shortVenue|longVenue|symbol|coin|contract|source|text|method|reason|state|by|topAsset|highest|.*_as_of"
 )
 
 TOPICS = {

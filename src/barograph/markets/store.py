@@ -265,10 +265,10 @@ async def settlement_revisions(
 
 
 async def recent_settled_rates(
-    tx: Queryable, name: ContractName, now: int
+    tx: Queryable, name: ContractName, now: int, span: int = LONGEST_WINDOW + 2 * SHORTEST_WINDOW
 ) -> list[SettlementReport]:
-    """Those of the longest window, and of the shortest one before it."""
-    return await settled_rates(tx, name, now - LONGEST_WINDOW - 2 * SHORTEST_WINDOW, now)
+    """Those of the longest window, and of the shortest one before it, or of another span."""
+    return await settled_rates(tx, name, now - span, now)
 
 
 async def _first(tx: Transaction, venue: str, rate: SettledRate, read_at: int) -> SettlementReport:
