@@ -2,7 +2,6 @@
 
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.aggregates import (
-    KEPT_FOR,
     MissingValue,
     SameVenues,
     Sample,
@@ -11,6 +10,7 @@ from barograph.markets.aggregates import (
     over_same_venues,
     total_points,
 )
+from barograph.markets.last_known import KEPT_FOR
 from barograph.markets.samples import Measure, RecordedListing
 
 T = 1_000 * HOUR

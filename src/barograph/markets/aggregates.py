@@ -8,15 +8,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from barograph.kit.timestamps import DAY
-from barograph.markets.cross import MAX_DIFFERENCE
+from barograph.markets.cross_coins import MAX_DIFFERENCE
+from barograph.markets.last_known import KEPT_FOR
 from barograph.markets.samples import MEASURES, Measure, MeasureLabels, RecordedListing
 
 ALL = "all"
 """The venue of a series that adds the venues up."""
-
-KEPT_FOR = 7 * DAY
-"""For how long the last known value of a venue stands for a missing one."""
 
 SUMMED: tuple[Measure, ...] = ("open-interest", "open-interest-coins", "volume", "volume-coins")
 TOTALS: Mapping[Measure, MeasureLabels] = {

@@ -10,7 +10,6 @@ from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Queryable, Statement, Transaction
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.aggregates import (
-    KEPT_FOR,
     Sample,
     TotalPoint,
     TotalSeries,
@@ -18,6 +17,7 @@ from barograph.markets.aggregates import (
     total_points,
 )
 from barograph.markets.frames import NEAR, nearest
+from barograph.markets.last_known import KEPT_FOR
 from barograph.markets.liquidation_store import (
     liquidated_hour,
     liquidation_days,
