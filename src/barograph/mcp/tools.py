@@ -184,8 +184,7 @@ TOOLS = (
         CROSS,
         "Cross-venue",
         "A coin at each venue: price, funding settled over the same windows, live estimate, "
-        "one-sided open interest, its change by price and by positions; totals, marked if partial. "
-        "No coin: the venues. "
+        "one-sided open interest; totals, marked if partial. No coin: the venues. "
         f"{_SECONDS_OLD}",
         {**_SOURCED, "venues": _entries(venue=_TEXT, state=_TEXT)},
         {"coin": _TEXT},
