@@ -1,7 +1,6 @@
 """`/cross`: every coin at all venues, and a page for each; `/venues`: the venues."""
 
 import asyncio
-import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar, NamedTuple
 from urllib.parse import quote
@@ -11,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph import NOTICE, SITE_NAME
-from barograph.errors import InvalidRequest, NotFound, UpstreamUnavailable
+from barograph.errors import InvalidRequest, NotFound
 from barograph.kit.text import NBSP, rate, usd
 from barograph.markets.cross import CrossCoin, CrossMarket, CrossVenue, Missing, State, VenueFacts
 from barograph.markets.cross_documents import (
@@ -22,7 +21,8 @@ from barograph.markets.cross_documents import (
     yearly,
 )
 from barograph.markets.settlements import WINDOW_DAYS
-from barograph.markets.symbols import NAME_PATTERN, names_of
+from barograph.markets.symbols import has_page, names_of
+from barograph.site.coin_text import titles_of
 from barograph.site.market_facts import exact_rate
 from barograph.site.paths import CROSS_FOLDER, CROSS_PAGE, VENUES_PAGE
 from barograph.site.responses import Page, PageRouter
@@ -112,14 +112,8 @@ def line_start(row: CrossRow, folder: str) -> str:
     name, names = str(escape(row.coin.asset)), " ".join(dict.fromkeys(_names(row.coin)))
     numbers = " ".join("" if number is None else repr(number) for number in row.numbers)
     more = f' data-names="{names}"' if names else ""
-    has_page = re.fullmatch(NAME_PATTERN, row.coin.asset) is not None
-    linked = f'<a href="{folder}{name}">{name}</a>' if has_page else name
+    linked = f'<a href="{folder}{name}">{name}</a>' if has_page(row.coin.asset) else name
     return f'<tr data-values="{numbers}"{more}><th scope="row">{linked}</th>'
-
-
-def titles_of(venues: Iterable[str]) -> str:
-    """The names of venues, each once."""
-    return ", ".join(dict.fromkeys(VENUES[venue].title for venue in venues))
 
 
 def _venue_text(entry: CrossVenue) -> str:
@@ -307,7 +301,7 @@ def cross_page_routes(router: PageRouter, site: Site) -> None:
 
     @router.get(f"{CROSS_FOLDER}{{coin}}")
     async def read_coin(request: Request, coin: str) -> Response:
-        _market(site)  # also finds the names of the coins
+        _ = site.compared  # also finds the names of the coins
         try:
             asset = site.cross.asset(coin)
         except (InvalidRequest, NotFound):
@@ -322,15 +316,8 @@ def cross_page_routes(router: PageRouter, site: Site) -> None:
         return await site.respond(request, lambda now: _venues(site, now))
 
 
-def _market(site: Site) -> CrossMarket | None:
-    try:
-        return site.cross.market(site.board)
-    except UpstreamUnavailable:
-        return None
-
-
 async def _cross(site: Site, query: CrossQuery, now: int) -> Page:
-    market = _market(site)
+    market = site.compared
     await asyncio.sleep(0)  # several hundred rows take a while: let cached reads go in between
     rows = [] if market is None else select_rows(market, query)
     body_rows = table_rows(rows, site.templates.root)
@@ -351,7 +338,7 @@ async def _cross(site: Site, query: CrossQuery, now: int) -> Page:
 
 
 async def _coin(site: Site, asset: str, now: int) -> Page:
-    market = _market(site)
+    market = site.compared
     coin = None if market is None else market.coins.get(asset)
     facts = None if market is None or coin is None else coin_facts(market, coin)
     body = site.templates.render(
