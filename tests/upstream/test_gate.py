@@ -26,7 +26,7 @@ from support.scripted_venue import ScriptedVenue
 
 REPLIES = json.loads((Path(__file__).parent / "samples/gate/replies.json").read_text())
 SAMPLES = {path: reply for path, _, reply in REPLIES.values()}
-NOW = SAMPLES[gate.TIME]["server_time"] + 250
+NOW = SAMPLES[GateExchange.time_path]["server_time"] + 250
 EPOCH = 1_789_999_200_000
 LATER = EPOCH + 3 * DAY + 1_234_567
 WORLD = World(7, EPOCH)
@@ -38,7 +38,8 @@ class Venue(ScriptedVenue[GateExchange]):
 
     def __init__(self, **replies: Any) -> None:
         super().__init__(GateExchange, NOW)
-        self.replies = {getattr(gate, name): reply for name, reply in replies.items()}
+        paths = {"TIME": GateExchange.time_path, **vars(gate)}
+        self.replies = {paths[name]: reply for name, reply in replies.items()}
 
     def _answer(self, request: httpx2.Request) -> httpx2.Response:
         reply = (SAMPLES | self.replies)[request.url.path]
@@ -135,10 +136,15 @@ def test_an_old_clock_or_a_refusal_is_no_reading() -> None:
     assert isinstance(Venue(TICKERS=refused).read(), Throttled)
 
 
-async def test_liquidations_have_the_side_of_the_position_and_leave_no_gap_after_a_failure() -> None:
+async def test_liquidations_have_the_side_of_the_position_and_leave_no_gap_after_a_failure() -> (
+    None
+):
     heard, venue = Heard(), Venue()
     at = NOW // SECOND - 5
-    rows = [{**SAMPLES[gate.LIQUIDATIONS][0], "time": at}, {**SAMPLES[gate.LIQUIDATIONS][1], "time": at}]
+    rows = [
+        {**SAMPLES[gate.LIQUIDATIONS][0], "time": at},
+        {**SAMPLES[gate.LIQUIDATIONS][1], "time": at},
+    ]
     venue.replies[gate.LIQUIDATIONS] = [*rows, {**rows[0], "contract": "CAT_USDT"}]
     exchange = venue.exchange
     assert await exchange.liquidations(["BB_USDT"], NOW - MINUTE, heard) == NOW
@@ -147,7 +153,7 @@ async def test_liquidations_have_the_side_of_the_position_and_leave_no_gap_after
         Liquidation(at * SECOND, "BB_USDT", "short", 950.0, 0.00869),
     ]
     assert heard.spans == [(NOW - MINUTE, NOW)]
-    venue.replies[gate.LIQUIDATIONS] = rows * (gate.LIQUIDATION_ROWS // 2)
+    venue.replies[gate.LIQUIDATIONS] = rows * (1000 // 2)
     await exchange.liquidations(["BB_USDT"], NOW - MINUTE, heard)
     assert len(heard.spans) == 1  # a full page may lack some
     venue.replies[gate.LIQUIDATIONS] = [{**rows[0], "fill_price": "?"}]
@@ -188,10 +194,10 @@ async def test_it_reads_the_simulated_gate_as_its_market_is() -> None:
     assert coins[-1].value == pytest.approx(market.open_interest(pepe, end - HOUR), rel=1e-3)
     assert shares[-1].value == pytest.approx(100 * market.long_share(pepe, end - HOUR), abs=0.1)
     assert share.long_account_pct == pytest.approx(shares[-1].value, abs=5)
-    assert [(rate.at, rate.funding_rate_pct) for rate in rates] == [
-        (time, pytest.approx(100 * rate, abs=1e-4))
-        for time, rate in market.settlements(pepe, span[1], end - 1)
-    ]
+    settled = market.settlements(pepe, span[1], end - 1)
+    assert [rate.at for rate in rates] == [time for time, _ in settled]
+    for ours, theirs in zip(rates, settled, strict=True):
+        assert ours.funding_rate_pct == pytest.approx(100 * theirs.rate, abs=1e-4)
     happened = {
         (it.time // SECOND, it.symbol): "long" if it.side == LONG else "short"
         for it in market.liquidations(LATER - HOUR, LATER + SECOND)

@@ -16,11 +16,9 @@ from barograph.venues.kit.adapter import Reading
 from barograph.venues.kit.cells import Cell, Name, Refused, UnreadableError, parse
 from barograph.venues.kit.contract_cache import Contract, ListedContracts
 from barograph.venues.kit.past_pages import Page, page_of
-from barograph.venues.records import Liquidation, Perpetual
+from barograph.venues.records import Liquidation, Perpetual, Side
 
-_CRYPTO = ""
-"""Gate's word for the class of crypto contracts is empty."""
-
+_CRYPTO = ""  # Gate's own word
 _PRE_MARKET = "pre-market"
 _OTHER_CLASSES = frozenset({"stocks", "indices", "metals", "commodities", "forex", _PRE_MARKET})
 
@@ -178,5 +176,5 @@ def _contract(row: Row) -> Contract:
 
 def _liquidation(row: Row, unit: float) -> Liquidation:
     size = cells.number(text(row.size)) * unit
-    side = "long" if size > 0 else "short"
-    return cells.liquidation(moment(row.time), row.contract, side, f"{abs(size)}", row.fill_price)
+    side: Side = "long" if size > 0 else "short"
+    return cells.liquidation(moment(row.time), row.contract, side, str(abs(size)), row.fill_price)

@@ -9,6 +9,7 @@ doesn't document whose side the sign of a size is. A call for the past also leav
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from barograph.errors import UpstreamError
 from barograph.kit.http_client import TimeBudget
@@ -23,7 +24,6 @@ from barograph.venues.kit.contract_cache import ListedContracts
 from barograph.venues.kit.past_pages import Past, PastSeries, settled_hour
 from barograph.venues.kit.refusals import Refusals
 
-TIME = "/api/v4/spot/time"
 CONTRACTS = "/api/v4/futures/usdt/contracts"
 TICKERS = "/api/v4/futures/usdt/tickers"
 LIQUIDATIONS = "/api/v4/futures/usdt/liq_orders"
@@ -57,11 +57,12 @@ _LONG_ACCOUNTS = _OPEN_INTEREST._replace(
     decode=decode.past(lambda row: moment(row.time), decode.long_pct)
 )
 _NEWEST = {"interval": "5m"}
-
 LIQUIDATION_SECONDS = 10.0
 """Between two calls for liquidations."""
 
-LIQUIDATION_ROWS = 1000
+_MOST = 1000
+"""Rows of one call; if there are so many, others may be missing."""
+
 _OVERLAP = MINUTE
 """Asked for again, because a liquidation may be listed late."""
 
@@ -80,38 +81,33 @@ class GateExchange(VenueAdapter):
     history_weight = 300.0
     """Calls per minute, of the 1,200 that the exchange allows each endpoint."""
 
+    time_path = "/api/v4/spot/time"
     refusals = Refusals({"CONTRACT_NOT_FOUND"}, pause=10.0)
-    _coins: dict[str, float | None]
+    _reading: Reading | None = None
 
     async def server_time(self) -> int:
         """Read the exchange's clock in Unix milliseconds, unchecked; raises `UpstreamError`."""
-        return await self.ask(TIME, {}, decode.decode_time)
+        return await self.ask(self.time_path, {}, decode.decode_time)
 
     async def _list(self, budget: TimeBudget) -> ListedContracts:
         return decode.contracts_of(await self._rows(CONTRACTS, budget))
 
     async def _read(self, listing: ListedContracts, budget: TimeBudget) -> Reading:
         """Read the clock first, so that the values are never older than we say."""
-        time = await self.ask(TIME, {}, self._fresh_time, budget, "reading")
+        time = await self.ask(self.time_path, {}, decode.decode_time, budget, "reading")
         rows, tickers = await self._rows(CONTRACTS, budget), await self._rows(TICKERS, budget)
-        reading = decode.reading_of(time, rows, tickers, listing.kept)
-        self._coins = {it.contract: it.open_interest_coins for it in reading.perpetuals.values()}
-        return reading
+        self._reading = decode.reading_of(time, rows, tickers, listing.kept)
+        return self._reading
 
     async def _rows(self, path: str, budget: TimeBudget) -> list[Row]:
         return await self.ask(path, {}, decode.decode_rows, budget, "reading")
-
-    def _fresh_time(self, body: bytes) -> int:
-        return self._times.check(decode.decode_time(body))
 
     async def listen(self, contracts: Sequence[str], watcher: LiquidationWatcher) -> None:
         """Ask for the liquidations since the last call, again and again, until cancelled."""
         since = self._clock()
         while True:
-            try:
+            with suppress(UpstreamError):  # the next call asks for this time too
                 since = await self.liquidations(contracts, since, watcher)
-            except UpstreamError:
-                pass  # the client logged it; the next call asks for this time too
             await self._sleep(LIQUIDATION_SECONDS)
 
     async def liquidations(
@@ -121,26 +117,29 @@ class GateExchange(VenueAdapter):
         now = self._clock()
         start = max(since, now - _LONGEST)
         first = max(start - _OVERLAP, now - _LONGEST)
-        params = {"from": str(first // SECOND), "to": str(now // SECOND)}
-        params["limit"] = str(LIQUIDATION_ROWS)
+        span = {"from": str(first // SECOND), "to": str(now // SECOND)}
         listing = await self._contracts.current(self._rest.budget())
-        rows = await self.ask(LIQUIDATIONS, params, decode.decode_rows)
+        rows = await self.ask(LIQUIDATIONS, {**span, "limit": str(_MOST)}, decode.decode_rows)
         found = decode.liquidations(rows, listing.kept, frozenset(contracts))
         watcher.liquidated([it for it in found if first - SECOND < it.at <= now + SECOND])
-        if start < now and len(rows) < LIQUIDATION_ROWS:
+        if start < now and len(rows) < _MOST:
             watcher.watched(start, now)
         return now
 
     async def past_open_interest(self, contract: str, start: int, end: int) -> list[PastValue]:
-        """Read open interest in coins; none if its newest value counts other sides than the live
-        one, which alone is documented. Raises `UpstreamError`."""
-        params = {"contract": contract, "limit": "1", **_NEWEST}
-        path, live = _OPEN_INTEREST.path, self._coins.get(contract)
+        """Read open interest in coins, if it counts the same sides as the live one.
+
+        Only those of the live one are documented. Raises `UpstreamError`.
+        """
+        listed = self._reading and self._reading.perpetuals.get(contract)
         page = await self.ask(
-            path, params, lambda body: _OPEN_INTEREST.decode(body, contract), purpose="history"
+            _OPEN_INTEREST.path,
+            {"contract": contract, "limit": "1", **_NEWEST},
+            lambda body: _OPEN_INTEREST.decode(body, contract),
+            purpose="history",
         )
-        then, (least, most) = page[max(page)] if page else None, _SAME_SIDES
-        if live is None or then is None or not least * live < then < most * live:
+        then, live = page and page[max(page)], listed and listed.open_interest_coins
+        if not live or not then or not _SAME_SIDES[0] < then / live < _SAME_SIDES[1]:
             return []
         return await super().past_open_interest(contract, start, end)
 
