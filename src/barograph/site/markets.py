@@ -13,7 +13,7 @@ from barograph.errors import UpstreamUnavailable
 from barograph.markets.cross_documents import CROSS_PATH
 from barograph.markets.documents import DERIVATIVES_PATH
 from barograph.markets.perpetuals import PERPETUALS_PATH
-from barograph.markets.samples import DAYS, MEASURES
+from barograph.markets.samples import CHARTED, DAYS
 from barograph.markets.symbols import MAX_LENGTH, normalized
 from barograph.markets.view import PERPETUALS, MarketView
 from barograph.site.chart_reader import ChartReader
@@ -205,5 +205,5 @@ async def _market(
 async def _charts(charts: ChartReader, venue: str, found: FoundPerpetual, days: int) -> list[Chart]:
     name = ContractName(venue, found.perpetual.contract)
     has_accounts = VENUES[venue].has_long_accounts
-    measures = [each for each in MEASURES if has_accounts or each != "long-accounts"]
+    measures = [each for each in CHARTED if has_accounts or each != "long-accounts"]
     return [await charts.measure(name, found.symbol, measure, days) for measure in measures]

@@ -1,4 +1,4 @@
-"""What Binance publishes (pure)."""
+"""What Binance publishes."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What Bybit publishes (pure)."""
+"""What Bybit publishes."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What Hyperliquid publishes (pure)."""
+"""What Hyperliquid publishes."""
 
 import re
 from typing import Final
