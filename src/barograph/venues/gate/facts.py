@@ -1,4 +1,4 @@
-"""What Gate publishes (pure)."""
+"""What Gate publishes."""
 
 from typing import Final
 
