@@ -8,6 +8,7 @@ from barograph.kit.timestamps import iso_timestamp
 from barograph.markets.carry import CarryCoin, carry
 from barograph.markets.cross import VenueFacts, cross_market
 from barograph.markets.disputes import Dispute
+from barograph.markets.last_known import LastKnown, with_reading
 from barograph.markets.settlements import SHORTEST_WINDOW, SettledSums, SettledWindows
 from barograph.markets.view import FreshnessLimits
 from barograph.venues.records import Perpetual, Perpetuals
@@ -33,7 +34,8 @@ def facts(venue: str, *, age: int = 0, mark: float = 100.0, **fields: Any) -> Ve
     reading = Perpetuals(NOW - age, venue, (contract(venue, mark),), venue=venue)
     settled = fields.pop("settled", (sums(venue),))
     windows = SettledWindows({VENUES[venue].contract("BTC"): settled})
-    return VenueFacts(VENUES[venue], reading, settled=windows, **fields)
+    known = with_reading(LastKnown(), reading)
+    return VenueFacts(VENUES[venue], reading, settled=windows, known=known, **fields)
 
 
 def btc(window: str = "7d", **others: VenueFacts) -> CarryCoin:

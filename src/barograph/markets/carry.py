@@ -5,22 +5,19 @@ long as it covers the same hours as the other venues, so that no pair changes be
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import permutations
 from typing import NamedTuple
 
 from msgspec import Struct
 
 from barograph.kit.timestamps import iso_timestamp
-from barograph.markets.cross import FUNDING, CrossCoin, CrossMarket, CrossVenue, State
+from barograph.markets.cross import CrossMarket
+from barograph.markets.cross_coins import FUNDING, CrossCoin, CrossVenue, State
 from barograph.markets.settlements import RATE_DIGITS, WINDOW_DAYS, yearly
 from barograph.venues.records import Perpetual
 
 DEFAULT_WINDOW = "7d"
-
-MAX_RATIO = 2.0
-"""How far the last price of a venue that is down may be from the current one of the deepest venue
-before it counts as another asset. Wider than between fresh prices, because the market moves on."""
 
 
 class CarryVenue(Struct, frozen=True, rename="camel"):
@@ -62,43 +59,33 @@ class CarryCoin(Struct, frozen=True, rename="camel"):
 
 def carry(market: CrossMarket, window: str) -> list[CarryCoin]:
     """Every coin over one of `WINDOW_DAYS`, the best pair first."""
-    away = _away(market)
+    fresh = {reading.venue for reading in market.fresh}
+    away: Away = defaultdict(list)
+    for name, facts in market.facts.items():
+        if name not in fresh and facts.reading is not None:
+            for contract in facts.reading.contracts:
+                away[name, contract.asset].append(contract)
     coins = [
         _coin(coin, list(_entries(coin, market, away)), window) for coin in market.coins.values()
     ]
     return sorted(coins, key=lambda each: (each.pair_pct is None, -(each.pair_pct or 0), each.coin))
 
 
-Away = Mapping[tuple[str, str], Sequence[Perpetual]]
-
-
-def _away(market: CrossMarket) -> Away:
-    """What the venues without a fresh reading listed last, by venue and coin."""
-    fresh = {reading.venue for reading in market.fresh}
-    listed: dict[tuple[str, str], list[Perpetual]] = defaultdict(list)
-    for name, facts in market.facts.items():
-        if name not in fresh and facts.reading is not None:
-            for contract in facts.reading.contracts:
-                listed[name, contract.asset].append(contract)
-    return listed
+Away = dict[tuple[str, str], list[Perpetual]]
+"""What the venues without a fresh reading listed last, by venue and coin."""
 
 
 def _entries(coin: CrossCoin, market: CrossMarket, away: Away) -> Iterator[CrossVenue]:
     """The coin at each venue; a venue that is down has its last contracts."""
-    price = next((each.price for each in coin.venues if each.venue == coin.deepest), None)
     for entry in coin.venues:
-        last, facts = away.get((entry.venue, coin.asset), ()), market.facts[entry.venue]
-        if not last:
+        facts, last = market.facts[entry.venue], away.get((entry.venue, coin.asset))
+        settled = {} if facts.settled is None else facts.settled.contracts
+        if last is None:
             yield entry
-        for contract in last:
-            mark = contract.mark / contract.multiplier
-            is_far = price is not None and not price / MAX_RATIO < mark < price * MAX_RATIO
+        for each in last or ():
             yield entry._replace(
-                state="different asset" if is_far else entry.state,
-                contract=contract,
-                settled_choices=()
-                if facts.settled is None
-                else facts.settled.contracts.get(contract.contract, ()),
+                contract=each,
+                settled_choices=settled.get(each.contract, ()),
                 disputed=tuple(facts.disputed),
             )
 

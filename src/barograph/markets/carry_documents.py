@@ -12,7 +12,8 @@ from barograph.kit.documents import JSON, Document
 from barograph.kit.lists import ListBody, ListHead
 from barograph.kit.wire import WireModel
 from barograph.markets.carry import CarryCoin, CarryVenue
-from barograph.markets.cross import CrossMarket, State
+from barograph.markets.cross import CrossMarket
+from barograph.markets.cross_coins import State
 from barograph.markets.cross_documents import NoNext, VenueName
 
 CARRY_PATH = "/api/v1/carry"

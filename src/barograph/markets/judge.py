@@ -34,6 +34,7 @@ from barograph.markets.frames import (
     frame_of,
     stored,
 )
+from barograph.markets.last_known import LastKnown, with_reading, without
 from barograph.markets.liquidations import LiquidationHour, LiquidationTotals, LiquidationTracker
 from barograph.markets.listings import ListingChange, record_listings
 from barograph.markets.market_events import (
@@ -51,6 +52,7 @@ from barograph.markets.store import ReadingRow, Resolution
 from barograph.markets.view import (
     DAY_AGO,
     EXCHANGE_HEALTH,
+    LAST_KNOWN,
     LIQUIDATIONS,
     LONG_ACCOUNTS,
     LONG_ACCOUNTS_MAX_AGE,
@@ -165,6 +167,7 @@ class MarketJudge:
         self._trailing = TrailingRecord()
         self._frames = FrameRecord()
         self._framed: int | None = None
+        self._known = LastKnown()
         self.disputed: Mapping[Measure, Dispute] = {}
         """What is disputed now: it is recorded with a mark, but nothing is judged by it."""
 
@@ -187,6 +190,7 @@ class MarketJudge:
         await self.load_settled(tx, now)
         first = now - DAY - NEAR
         self._frames = FrameRecord(await store.frames_between(tx, self.venue, first, now))
+        self._known = await latest_snapshot(tx, LAST_KNOWN.of(self.venue)) or self._known
         if reading is None:
             return
         self.regime = await store.newest_of(tx, REGIME, self.venue)
@@ -250,7 +254,9 @@ class MarketJudge:
         the end of an outage.
         """
         is_new = reading is not self.reading  # the last one comes again at a change of venue
-        rows = self._due_rows(reading)
+        rows, frames = self._due_rows(reading), self._due_frames(reading)
+        if frames and now is not None:
+            self._known = with_reading(self._known, reading)
         if self.is_in_use and "open-interest" in self.disputed:
             reading = without_open_interest(reading)
         live = _bases(reading)
@@ -284,7 +290,7 @@ class MarketJudge:
             watched=self._liquidations.unsaved_spans,
             regime_changes=list(self._changes),
             liquidation_hours=closed,
-            frames=self._due_frames(reading),
+            frames=frames,
             disputed_sides=sides,
             listings=list(self._listing_changes),
             events=[
@@ -489,6 +495,8 @@ class MarketJudge:
             Publication.of(self._feed(LISTINGS), listings),
             Publication.of(self._feed(DAY_AGO), day_ago),
         ]
+        if self._known.contracts:
+            feeds.append(Publication.of(LAST_KNOWN.of(self.venue), self._known))
         return [feed for feed in feeds if self._published.get(feed.feed) != feed.payload]
 
     def _add_to_trailing(self, row: ReadingRow) -> None:
@@ -557,8 +565,9 @@ class MarketJudge:
         return [stored(frame_of(reading.as_of, reading.contracts))]
 
     def forget_frames(self, since: int) -> None:
-        """Forget the frames since a disputed error may have begun."""
+        """Forget the values since a disputed error may have begun."""
         self._frames.forget_from(since)
+        self._known = without(self._known, since, self._frames.newest_first())
 
     def _row(
         self, resolution: Resolution, at: int, each: Perpetual, read_at: int, disputed: str

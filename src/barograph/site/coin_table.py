@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from barograph.markets.cross import CrossCoin, CrossMarket
+from barograph.markets.cross import CrossMarket
+from barograph.markets.cross_coins import CrossCoin
 from barograph.markets.perpetuals import day_change, week_change
 from barograph.markets.symbols import ContractIndex, spelled_names
 from barograph.markets.view import MarketView
@@ -59,16 +60,16 @@ def _row(coin: CrossCoin, sources: Sources, usual: str) -> MarketRow:
         price,
         change,
         coin.funding_8h_pct,
-        coin.open_interest_usd,
-        None,
+        coin.open_interest.usd,
+        None if coin.change is None else coin.change.coins_pct,
         week_pct,
         None if sides is None else sum(sides),
-        None,
+        coin.volume.usd,
         None,
     )
     tags = Tags(
         "" if venue in {"", usual} else VENUES[venue].title,
-        interest=missing_text(coin.open_interest_missing),
+        interest=missing_text(coin.open_interest.missing),
     )
     path = coin_path(coin, sources.in_use, sources.contracts)
     name = coin.asset

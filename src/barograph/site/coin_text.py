@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from barograph.markets.cross import CrossCoin, Missing
+from barograph.markets.cross_coins import CrossCoin, Missing
 from barograph.markets.symbols import ContractIndex, has_page, symbol_of
 from barograph.site.paths import CROSS_FOLDER, MARKETS_FOLDER
 from barograph.venues.records import Perpetual

@@ -12,7 +12,8 @@ from starlette.responses import Response
 from barograph import NOTICE, SITE_NAME
 from barograph.errors import InvalidRequest, NotFound
 from barograph.kit.text import NBSP, rate, usd
-from barograph.markets.cross import CrossCoin, CrossMarket, CrossVenue, Missing, State, VenueFacts
+from barograph.markets.cross import CrossMarket, VenueFacts
+from barograph.markets.cross_coins import CrossCoin, CrossVenue, Missing, State
 from barograph.markets.cross_documents import (
     CROSS_PATH,
     VENUES_PATH,
@@ -121,13 +122,13 @@ def _venue_text(entry: CrossVenue) -> str:
 
 
 def interest_text(coin: CrossCoin) -> str:
-    """Open interest at all venues, or which venue is missing."""
-    return _or_missing(coin.open_interest_missing, coin.open_interest_usd, usd)
+    """Open interest of all venues, and which of them are missing."""
+    return _with_missing(coin.open_interest.missing, coin.open_interest.usd, usd)
 
 
 def funding_text(coin: CrossCoin) -> str:
-    """Weighted funding, or which venue is missing."""
-    return _or_missing(coin.funding_missing, coin.funding_8h_pct, rate)
+    """Weighted funding, and which venues are missing."""
+    return _with_missing(coin.funding_missing, coin.funding_8h_pct, rate)
 
 
 def spread_text(coin: CrossCoin) -> str:
@@ -149,18 +150,20 @@ def spread_venues(coin: CrossCoin) -> str:
     return f"{ends}(without {titles_of(missing)})" if missing else ends.rstrip()
 
 
-def _or_missing(
+def _with_missing(
     missing: Sequence[Missing], value: float | None, write: Callable[[float], str]
 ) -> str:
-    if missing:
-        names = titles_of(each.venue for each in missing)
-        return f"unavailable: {names} {'is' if ',' not in names else 'are'} missing"
-    return "—" if value is None else write(value)
+    text = "—" if value is None else write(value)
+    if not missing:
+        return text
+    last = sum(each.last_usd or 0.0 for each in missing)
+    size = f", last {usd(last)}" if last else ""
+    return f"{text} (without {titles_of(each.venue for each in missing)}{size})"
 
 
 def _numbers(coin: CrossCoin, rank: int) -> tuple[float | None, ...]:
     spread = None if coin.spread is None else coin.spread.pct_8h
-    return rank, coin.open_interest_usd, coin.funding_8h_pct, spread
+    return rank, coin.open_interest.with_missing_usd, coin.funding_8h_pct, spread
 
 
 def entries_at(coin: CrossCoin, venue: str) -> list[CrossVenue]:
@@ -237,7 +240,7 @@ class CoinFacts(NamedTuple):
             for row in self.rows
             if row.entry.state != "ok"
         }
-        for each in self.coin.open_interest_missing:
+        for each in self.coin.open_interest.missing:
             found.setdefault(each.venue, ("not in the total", each.reason))
         return {f"{VENUES[name].title} ({kind})": why or "" for name, (kind, why) in found.items()}
 

@@ -7,7 +7,7 @@ from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import Response
 
-from barograph.markets.cross import FUNDING, CrossVenue
+from barograph.markets.cross_coins import FUNDING, CrossVenue
 from barograph.markets.cross_documents import CROSS_PATH
 from barograph.markets.symbols import MAX_LENGTH
 from barograph.site.cross import (
