@@ -24,8 +24,11 @@ from barograph.kit.clock import system_clock
 from barograph.kit.database import Database
 from barograph.kit.timestamps import DAY
 from barograph.settings import Settings
+from barograph.terms.sources import SOURCES
+from barograph.venues.registry import VENUES
 from barograph_demo.configuration import demo_settings
 from barograph_demo.files import WORLD_FILE as DEMO_WORLD
+from barograph_demo.servers.aster import running_aster
 from barograph_demo.servers.binance import running_binance
 from barograph_demo.servers.chain import TokenLedger
 from barograph_demo.servers.exchange import running_exchange
@@ -91,9 +94,14 @@ async def running_live(folder: Path) -> AsyncIterator[Live]:
             "facilitator": (await enter(running_facilitator(TokenLedger({}), facilitator))).port,
             "mail": await enter(running_mailbox(folder)),
         }
+        aster = await enter(running_aster(WORLD, push_seconds=0.1))
         settings = demo_settings(folder, unused_port(), 1, ports)
-        terms = "bybit,hyperliquid,binance,treasury,nyfed,ishares,selling"
-        yield Live(settings.model_copy(update={"accept_terms": terms}), faults)
+        update = {
+            "venues": ",".join(VENUES),
+            "venue_urls": f"aster={aster.url}",
+            "accept_terms": ",".join(SOURCES),
+        }
+        yield Live(settings.model_copy(update=update), faults)
 
 
 async def all_lines(settings: Settings) -> list[Diagnosis]:
@@ -116,7 +124,7 @@ async def test_every_line_of_a_healthy_instance_is_ok(tmp_path: Path) -> None:
 )
 async def test_sources_without_confirmed_terms_are_noted_and_not_read(tmp_path: Path) -> None:
     async with running_live(tmp_path) as live:
-        fresh = live.settings.model_copy(update={"accept_terms": "binance,nyfed"})
+        fresh = live.settings.model_copy(update={"accept_terms": "binance,aster,nyfed"})
         found = await all_lines(fresh)
         live.faults["exchange"].turn_on("403-html")
         lines = await all_lines(fresh)
@@ -220,7 +228,7 @@ async def test_a_clock_that_differs_from_one_venue_only_is_that_venues(
     async with running_live(tmp_path) as live:
         for name in ("exchange", "hyperliquid", "binance")[:behind]:
             live.faults[name].turn_on("stale-clock", system_clock() - DAY)
-        found = await live.line("clock")
+        found = await live.line("clock", venues="bybit,hyperliquid,binance")
     assert found.status == "fail"
     assert found.remedy.startswith(remedy)
 
@@ -442,8 +450,8 @@ async def test_a_demos_folder_is_refused_and_confirms_no_terms(tmp_path: Path) -
     assert found["database"].detail.endswith("holds the simulated data of a demo")
     assert found["database"].remedy.startswith("run it with `barograph demo")
     noted = [each for each in found.values() if "not confirmed" in each.detail]
-    names = "terms bybit hyperliquid binance bybit-stream binance-stream treasury nyfed etf"
-    assert [each.name for each in noted] == names.split()
+    streams = [f"{name}-stream" for name, venue in VENUES.items() if venue.stream]
+    assert [each.name for each in noted] == ["terms", *VENUES, *streams, "treasury", "nyfed", "etf"]
 
 
 def test_witness_policy_is_read_and_its_witnesses_are_called(tmp_path: Path) -> None:
