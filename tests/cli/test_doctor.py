@@ -88,7 +88,6 @@ async def running_live(folder: Path) -> AsyncIterator[Live]:
             "facilitator": (await enter(running_facilitator(TokenLedger({}), facilitator))).port,
             "mail": await enter(running_mailbox(folder)),
         }
-        aster = await enter(running_aster(WORLD, push_seconds=0.1))
         settings = demo_settings(folder, unused_port(), 1, ports)
         terms = ",".join((*VENUE_NAMES, "treasury", "nyfed", "ishares", "selling"))
         yield Live(settings.model_copy(update={"accept_terms": terms}), faults)
