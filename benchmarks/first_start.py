@@ -16,7 +16,7 @@ from barograph.kit.clock import system_clock
 from barograph.kit.database import Transaction, Work
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import SECOND
-from barograph.markets.samples import MEASURES
+from barograph.markets.samples import CHARTED
 from barograph.markets.series import reading_series
 from barograph.markets.view import PERPETUALS
 from barograph.settings import Settings
@@ -104,7 +104,7 @@ async def _has_price(tx: Transaction) -> bool:
 
 async def _has_charts(tx: Transaction) -> bool:
     for base in MAJORS:
-        for name in MEASURES:
+        for name in CHARTED:
             series = await reading_series(
                 tx, ContractName("bybit", f"{base}USDT"), name, DAYS, system_clock()
             )

@@ -22,13 +22,13 @@ from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.settings import Settings
 from barograph.venues.bybit.decode import (
-    ContractList,
-    Instrument,
+    contracts_of,
     decode_instruments,
     decode_tickers,
 )
 from barograph.venues.bybit.messages import Batch, decode_message
 from barograph.venues.bybit.rest import open_envelope
+from barograph.venues.kit.contract_cache import Contract
 from barograph.venues.records import LongAccounts, Perpetuals
 from barograph_demo.files import load_or_create_anchor
 from barograph_demo.servers.control import send_command
@@ -58,8 +58,8 @@ class Market:
     def read(self, body: bytes, at: int) -> Perpetuals:
         """Decode such an answer the way the adapter does."""
         envelope = open_envelope(HttpReply(200, {}, body), at)
-        tickers = decode_tickers(envelope.result, self.kept)
-        return Perpetuals(envelope.time, "benchmark", tickers.perpetuals)
+        tickers = decode_tickers(envelope.result, self.kept, envelope.time)
+        return Perpetuals(envelope.time, "benchmark", tuple(tickers.perpetuals.values()))
 
     def brief(self, judge: Judge, now: int) -> None:
         """Give a judge everything except prices: all shares, and a whole day of liquidations."""
@@ -73,11 +73,11 @@ class Market:
                 share = round(100 * self.world.long_share(contract, now), 2)
                 judge.of("bybit").sampled(LongAccounts(contract.symbol, share, now))
 
-    def _kept(self, now: int) -> Mapping[str, Instrument]:
+    def _kept(self, now: int) -> Mapping[str, Contract]:
         query = {"category": "linear", "limit": "1000"}
         body = answer(self.world, "/v5/market/instruments-info", query, now)[1]
         envelope = open_envelope(HttpReply(200, {}, body), now)
-        return ContractList.of([decode_instruments(envelope.result)]).kept
+        return contracts_of([decode_instruments(envelope.result)]).kept
 
 
 def benchmark_settings(data: Path) -> Settings:

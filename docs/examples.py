@@ -56,7 +56,7 @@ from barograph.stances.documents import StanceNotActive, StanceUnavailable
 from barograph.webhooks.records import MAX_WEBHOOKS
 
 FILE = Path(__file__).parents[1] / "src/barograph/discovery/examples.json"
-MARKETS = ("getPerpetuals", "getPerpetual", "getCross", "getCrossCoin")
+MARKETS = ("getPerpetuals", "getPerpetual", "getCross", "getCarry", "getCrossCoin")
 PORT = 8080
 BASE_URL = f"http://127.0.0.1:{PORT}"
 EMAIL = {"email": "name@example.com"}
@@ -109,6 +109,11 @@ FREE = {
     "getVenues": {"200": "/api/v1/venues", "400": "/api/v1/venues?no-such=1"},
     "getAccuracy": {"200": "/api/v1/accuracy", "400": "/api/v1/accuracy?no-such=1"},
     "getCross": {"200": "/api/v1/cross?limit=1", "400": "/api/v1/cross?limit=0"},
+    "getCarry": {
+        "200": "/api/v1/carry?limit=1",
+        "400": "/api/v1/carry?window=1y",
+        "404": "/api/v1/carry?coin=NOSUCH",
+    },
     "getCrossCoin": {
         "200": "/api/v1/cross/ETH",
         "400": "/api/v1/cross/ETH?no-such=1",

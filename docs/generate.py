@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from barograph.markets.carry_documents import CarryEntry, CarryVenueEntry
 from barograph.markets.cross_documents import CrossEntry, CrossVenueEntry, FundingSpread
 from barograph.markets.documents import Liq24h
 from barograph.markets.liquidation_files import LiquidationRecord
@@ -52,12 +53,27 @@ NUMBERS: Mapping[str, tuple[Any, ...]] = {
         ),
         LiquidationRecord,
     ),
-    "Recorded series": ("`/api/v1/series/{measure}`: `points`.", MeasurePoint),
+    "Recorded series": (
+        (
+            "`/api/v1/series/{measure}`: `points`. The measures of a reading are `price`, "
+            "`funding`, `open-interest` (USD), `open-interest-coins`, `volume` and `volume-coins` "
+            "(of 24 hours, as the venue counts them; `volume` in the quote currency), "
+            "`index-price` (the index, or the oracle's price), `basis` (how far the mark price is "
+            "above the index, in percent of the index) and `long-accounts`. Coins are in units of "
+            "1,000 for 1000PEPE. Readings before this version have no volume, index or basis."
+        ),
+        MeasurePoint,
+    ),
     "Cross-venue": (
         "`/api/v1/cross`: a coin, then `venues`, then `fundingSpread`.",
         CrossEntry,
         CrossVenueEntry,
         FundingSpread,
+    ),
+    "Carry": (
+        "`/api/v1/carry`: a coin, then `venues`. Nothing here includes fees and prices.",
+        CarryEntry,
+        CarryVenueEntry,
     ),
     "Levels": (
         (
@@ -76,7 +92,7 @@ NUMBERS: Mapping[str, tuple[Any, ...]] = {
 """Where the numbers are and whose descriptions say what they mean, by heading."""
 
 NOT_NUMBERS = re.compile(
-    "venue|symbol|coin|contract|source|text|method|reason|state|by|topAsset|highest|.*_as_of"
+    "venue|shortVenue|longVenue|symbol|coin|contract|source|text|method|reason|state|by|topAsset|highest|.*_as_of"
 )
 
 TOPICS = {

@@ -203,7 +203,8 @@ def test_changed_backup_is_refused_and_nothing_restored(backup: Path, tmp_path: 
 def test_older_backup_is_upgraded_and_newer_one_refused(backup: Path, tmp_path: Path) -> None:
     newer = ("history_origin", "events", "liquidation_files", "liquidation_file_parts")
     hooks = ("webhooks", "webhook_deliveries", "webhook_keys")
-    logs = ("cosignatures", "cosigned_checkpoints", "frames", "disputed_sides")
+    logs = ("cosignatures", "cosigned_checkpoints", "frames", "disputed_sides", "listings")
+    carried = ("mark_price", "index_price", "volume_24h_usd", "volume_24h_coins")
     older = (
         "ALTER TABLE merged_heads DROP COLUMN name",
         "ALTER TABLE merged_heads RENAME TO signed_heads",
@@ -212,6 +213,7 @@ def test_older_backup_is_upgraded_and_newer_one_refused(backup: Path, tmp_path: 
         "DROP INDEX liquidations_by_contract",
         "CREATE TABLE settlements (at INTEGER)",
         "ALTER TABLE readings DROP COLUMN disputed",
+        *(f"ALTER TABLE readings DROP COLUMN {name}" for name in carried),
         "DELETE FROM schema_migrations WHERE number >= 17",
     )
     change(backup, "barograph.sqlite3", *older)

@@ -234,10 +234,11 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Operator:
 
     asyncio.run(work())
     rows = [
-        ("okx", "minute", f"C{n}", n, n / 7, *[n / 3] * 5, "measured", "") for n in range(READINGS)
+        ("okx", "minute", f"C{n}", n, n / 7, *[n / 3] * 5, "measured", "", *[n / 3] * 4)
+        for n in range(READINGS)
     ]
     with apsw.Connection(str(operator.database)) as connection:
-        connection.executemany(f"INSERT INTO readings VALUES ({', '.join('?' * 12)})", rows)
+        connection.executemany(f"INSERT INTO readings VALUES ({', '.join('?' * 16)})", rows)
     connection.close()
     return operator
 

@@ -16,9 +16,10 @@ from barograph.payments.proof import parse_proof
 from barograph.settings import Settings
 from barograph_demo.commands import demo
 from barograph_demo.configuration import demo_settings, payment_settings, welcome
-from barograph_demo.servers.faults import FAULTS_BY_SERVER, FacilitatorFault, IdentityFault
+from barograph_demo.servers.faults import FacilitatorFault, IdentityFault
 from barograph_demo.servers.identity import DEMO_USERS, load_or_create_key
 from barograph_demo.servers.mailbox import FILE_NAME
+from barograph_demo.servers.registry import FAULTS_BY_SERVER
 from barograph_demo.servers.wallets import (
     FUNDS,
     NETWORK,

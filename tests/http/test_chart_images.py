@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
-from barograph.markets.samples import DAYS, MEASURES
+from barograph.markets.samples import CHARTED, DAYS
 from barograph.markets.series import SeriesReader
 from barograph.site.chart_reader import ChartReader
 from barograph.venues.records import ContractName
@@ -22,7 +22,7 @@ from support.pages import NOTE
 from support.service import Answer, Service
 
 PATHS = (
-    *(f"/chart/BTC/{measure}.svg?days={days}" for measure in MEASURES for days in DAYS),
+    *(f"/chart/BTC/{measure}.svg?days={days}" for measure in CHARTED for days in DAYS),
     "/chart/btc/funding.svg",
     "/chart/liquidations.svg",
 )
@@ -37,7 +37,7 @@ def record(service: Service) -> None:
     """A rate, two regime changes, one with a brief, and briefs about no coin and another venue."""
     service.execute(
         "INSERT INTO readings VALUES ('bybit', 'hour', 'BTCUSDT', $1, 1.5, 0.01, 8, 2.5, NULL, "
-        "NULL, 'measured', '')",
+        "NULL, 'measured', '', NULL, NULL, NULL, NULL)",
         START // (4 * HOUR) * (4 * HOUR),
     )
     sql = "INSERT INTO regime_changes VALUES ('bybit', $1, $2, 0.05, 'measured')"

@@ -63,6 +63,7 @@ FREE = {
     "perpetuals": "/api/v1/perpetuals",
     "venues": "/api/v1/venues",
     "cross": "/api/v1/cross",
+    "carry": "/api/v1/carry",
 }
 LISTS: dict[str, tuple[list[str], dict[str, Any]]] = {
     "series": (["open-interest"], {"symbol": "eth", "start": START - 8 * HOUR, "limit": 3}),

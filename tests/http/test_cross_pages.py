@@ -114,13 +114,13 @@ def test_a_coin_says_what_is_left_out_and_why(two: SiteService) -> None:
     assert "Hyperliquid (not in the total): it has no current open interest." in unknown
 
 
-def test_a_missing_venue_is_named_instead_of_a_total(two: SiteService) -> None:
+def test_a_partial_total_names_the_missing_venue(two: SiteService) -> None:
     two.clock.now += FRESH_MS
     two.service.put(bybit(*MARKET, as_of=two.clock.now))
     page = two.look("/cross/BTC").text
 
-    assert listed(two)[0][2] == "unavailable: Hyperliquid is missing"
-    assert "unavailable: Hyperliquid is missing" in page
+    assert listed(two)[0][2] == "$5.00B (without Hyperliquid)"
+    assert "$5.00B (without Hyperliquid)" in page
     assert "Hyperliquid (stale): its last reading is from " in page
     assert "$6.00B" not in page
 
@@ -155,7 +155,7 @@ def test_a_dispute_and_a_failure_are_shown_plainly(two: SiteService) -> None:
     assert "Disputed: open-interest. it doubled while bybit's did not." in venues
     assert "The last request failed: refused" in venues
     assert "Hyperliquid (disputed): it doubled while bybit's did not." in coin
-    assert "unavailable: Hyperliquid is missing" in coin
+    assert "$5.00B (without Hyperliquid)" in coin
 
 
 def test_venues_say_what_they_give_and_lack(two: SiteService) -> None:
@@ -175,7 +175,7 @@ def test_without_a_fresh_venue_the_pages_show_no_number(two: SiteService) -> Non
         assert "We have no current reading of any venue." in page.text
         assert page.tables == []
     two.service.put(hyperliquid(as_of=two.clock.now))
-    assert "unavailable: Bybit is missing" in two.look("/cross/BTC").text
+    assert "$1.00B (without Bybit)" in two.look("/cross/BTC").text
 
 
 def test_names_lead_to_the_coin_and_an_unknown_one_to_the_list(two: SiteService) -> None:

@@ -10,14 +10,15 @@ from typing import Any
 import pytest
 
 from barograph.board.feeds import Publication
-from barograph.kit.timestamps import iso_timestamp
+from barograph.kit.timestamps import DAY, iso_timestamp
 from barograph.kit.wire import WireModel
 from barograph.markets.cross_documents import CrossBody, CrossList, VenueList
 from barograph.markets.disputes import DISPUTES, Dispute, Disputes
 from barograph.markets.failover import VENUE_IN_USE, VenueInUse
-from barograph.markets.view import EXCHANGE_HEALTH, PERPETUALS
+from barograph.markets.last_known import KnownValues, LastKnown
+from barograph.markets.view import DAY_AGO, EXCHANGE_HEALTH, LAST_KNOWN, PERPETUALS
 from barograph.terms.sources import TERMS, Unconfirmed
-from barograph.venues.records import ExchangeHealth, Perpetuals
+from barograph.venues.records import ExchangeHealth, Frame, PastValues, Perpetuals
 from support.clock import START
 from support.lists import table
 from support.markets import BTC, ETH, PEPE, SOL, SOURCE, changed
@@ -27,7 +28,13 @@ from support.two_venues import BYBIT_IN_USE, hyperliquid, own, settled
 CROSS, VENUES = "/api/v1/cross", "/api/v1/venues"
 AS_OF = iso_timestamp(START)
 BYBIT_MARKET = (
-    changed(BTC, open_interest_coins=75_000.0),
+    changed(
+        BTC,
+        open_interest_coins=75_000.0,
+        volume_24h_usd=2e9,
+        volume_24h_coins=30_000.0,
+        index_price=66_000.0,
+    ),
     changed(PEPE, coin="PEPE", multiplier=1000, open_interest_coins=7.5e9),
     changed(ETH, open_interest_coins=7e5),
     SOL,
@@ -36,7 +43,13 @@ BYBIT_MARKET = (
 
 WINDOWS = ("8h", "24h", "7d", "30d")
 OTHER_MARKET = (
-    own(BYBIT_MARKET[0], open_interest_usd=1e9, open_interest_coins=15_000.0),
+    own(
+        BYBIT_MARKET[0],
+        open_interest_usd=1e9,
+        open_interest_coins=15_000.0,
+        volume_24h_usd=None,
+        volume_24h_coins=None,
+    ),
     own(BYBIT_MARKET[1], open_interest_usd=1e7, open_interest_coins=8e8),
     own(ETH, last_price=9_999.0),
 )
@@ -48,6 +61,8 @@ def two(tmp_path: Path) -> Iterator[Service]:
     with fresh_service(tmp_path, venues="bybit,hyperliquid") as service:
         service.publish(Perpetuals(START, SOURCE, BYBIT_MARKET))
         service.put(hyperliquid(*OTHER_MARKET), BYBIT_IN_USE)
+        day_ago = {"BTCUSDT": PastValues(BTC.last_price, 4e9, 60_000.0)}
+        service.put(Publication.of(DAY_AGO, Frame(START - DAY, day_ago)))
         service.put(settled("bybit", BTCUSDT=0.01), settled("hyperliquid", BTC=(0.08, 0.24, 0.7)))
         yield service
 
@@ -71,7 +86,31 @@ def test_a_coin_has_every_venue_with_its_own_numbers_and_the_totals(two: Service
         "deepestVenue": "bybit",
         "totalOpenInterestUsd": 6e9,
         "totalOpenInterestCoins": 90_000.0,
+        "openInterestComplete": True,
         "openInterestMissing": [],
+        "openInterestWithMissingUsd": 6e9,
+        "openInterestChange24h": {
+            "changes_from": iso_timestamp(START - DAY),
+            "venues": ["bybit"],
+            "beforeUsd": 4e9,
+            "changeUsd": 1e9,
+            "changePct": 25.0,
+            "priceEffectUsd": 0.0,
+            "positionsEffectUsd": 1e9,
+            "priceChangePct": 0.0,
+            "coinsChangePct": 25.0,
+            "price": "flat",
+            "positions": "up",
+        },
+        "totalVolume24hUsd": 2e9,
+        "totalVolume24hCoins": 30_000.0,
+        "volumeMissing": [
+            {
+                "venue": "hyperliquid",
+                "reason": "it has no current volume",
+                **dict.fromkeys(("lastUsd", "lastCoins", "last_as_of")),
+            }
+        ],
         "weightedFundingRatePct8h": pytest.approx((5 * 0.01 + 0.08) / 6, abs=1e-8),
         "fundingMissing": [],
         "settledTo": "2026-11-06T16:00:00.000Z",
@@ -81,7 +120,16 @@ def test_a_coin_has_every_venue_with_its_own_numbers_and_the_totals(two: Service
             "pct8h": 0.07,
             "missing": [],
         },
+        "priceRange": {
+            "lowest": BTC.last_price,
+            "lowestVenue": "bybit",
+            "highest": BTC.last_price,
+            "highestVenue": "hyperliquid",
+        },
         "liquidations24hAtLeastUsd": 0.0,
+        "liquidations24hLongUsd": 0.0,
+        "liquidations24hShortUsd": 0.0,
+        "liquidationsIncomplete": ["hyperliquid"],
     }
     assert [hyperliquid[f"settledPct{each}"] for each in WINDOWS] == [0.08, 0.24, 0.7, None]
     yearly = [hyperliquid[f"settledYearlyPct{each}"] for each in WINDOWS]
@@ -94,6 +142,8 @@ def test_a_coin_has_every_venue_with_its_own_numbers_and_the_totals(two: Service
     assert hyperliquid["liquidations24h"]["longUsd"] is None
     assert bybit["liquidations24h"]["longUsd"] == 0.0
     assert (bybit["weightPct"], hyperliquid["weightPct"]) == (83.33, 16.67)
+    assert (bybit["sharePct"], hyperliquid["sharePct"]) == (83.33, 16.67)
+    assert (bybit["indexPrice"], bybit["basisPct"]) == (66_000.0, None)
 
 
 @pytest.mark.parametrize("name", ["pepe", "1000PEPE", "kpepe", "1000pepeusdt"])
@@ -133,22 +183,33 @@ def test_the_list_and_its_table_have_every_coin_in_one_order(two: Service) -> No
 
 @pytest.mark.outcome(
     "One of several exchanges has no fresh reading",
-    "Until it recovers, its own data returns 502, and totals and weighted rates of its coins "
-    "are null and name it. `/api/v1/venues` says how it fails.",
+    "Until it recovers, its own data returns 502. Totals and weighted rates of its coins are "
+    "partial, name it and say how large it last was. `/api/v1/venues` says how it fails.",
 )
-def test_a_venue_that_goes_stale_takes_the_total_with_it_until_nothing_is_fresh(
+def test_a_venue_that_goes_stale_leaves_a_partial_total_until_nothing_is_fresh(
     two: Service,
 ) -> None:
     two.clock.now = START + 30_000
     health = ExchangeHealth(two.clock.now, "unreachable", START)
-    two.put(Publication.of(EXCHANGE_HEALTH.of("hyperliquid"), health))
+    known = KnownValues(START, "BTC", 1, BTC.last_price, 1e9, 15_000.0)
+    two.put(
+        Publication.of(EXCHANGE_HEALTH.of("hyperliquid"), health),
+        Publication.of(LAST_KNOWN.of("hyperliquid"), LastKnown({"BTC": known})),
+    )
     two.publish(Perpetuals(two.clock.now, SOURCE, BYBIT_MARKET))
     found = two.ask(f"{CROSS}/BTC").json()
 
-    assert (found["venue"], found["totalOpenInterestUsd"]) == ("bybit", None)
+    assert (found["venue"], found["totalOpenInterestUsd"]) == ("bybit", 5e9)
+    assert (found["openInterestComplete"], found["openInterestWithMissingUsd"]) == (False, 6e9)
     (missing,) = found["openInterestMissing"]
-    assert missing["venue"] == "hyperliquid"
-    assert missing["reason"].startswith(f"unreachable since {AS_OF}")
+    assert missing.pop("reason").startswith(f"unreachable since {AS_OF}")
+    assert missing == {
+        "venue": "hyperliquid",
+        "lastUsd": 1e9,
+        "lastCoins": 15_000.0,
+        "last_as_of": AS_OF,
+    }
+    assert (found["weightedFundingRatePct8h"], found["venues"][0]["sharePct"]) == (0.01, 83.33)
     assert found["venues"][1]["openInterestUsd"] is None
     two.clock.now += 30_000
     for target in (CROSS, f"{CROSS}.csv", f"{CROSS}/BTC", f"{CROSS}?limit=1"):
@@ -176,7 +237,7 @@ def test_venues_say_what_they_give_and_which_measure_is_disputed(two: Service) -
         {"measure": "open-interest", "since": AS_OF, "why": "62 coins doubled"}
     ]
     btc = two.ask(f"{CROSS}/BTC").json()
-    assert (btc["venues"][1]["state"], btc["totalOpenInterestUsd"]) == ("disputed", None)
+    assert (btc["venues"][1]["state"], btc["totalOpenInterestUsd"]) == ("disputed", 5e9)
 
     for query, disputed in (("", []), ("?venue=hyperliquid", ["open-interest"])):
         listed = two.ask(f"/api/v1/perpetuals{query}").json()["perpetuals"]
@@ -203,5 +264,4 @@ def test_after_a_change_of_venue_the_plain_feeds_belong_to_the_other_one(two: Se
 
     assert [each["inUse"] for each in two.ask(VENUES).json()["venues"]] == [False, True]
     assert two.ask(f"{CROSS}/BTC").json()["totalOpenInterestUsd"] == 6e9
-    for page in ("/", "/markets"):
-        assert b"We have used Hyperliquid since 2026-11-06 21:20 UTC" in two.ask(page).body
+    assert b"We have used Hyperliquid since 2026-11-06 21:20 UTC" in two.ask("/").body

@@ -33,8 +33,9 @@ FREE_READS = {
 LISTS = {
     "/api/v1/perpetuals": "/api/v1/perpetuals?limit=100",
     "/api/v1/perpetuals/{symbol}": "/api/v1/perpetuals/BTC",
-    "/api/v1/cross": "/api/v1/cross?limit=100",
+    "/api/v1/cross": "/api/v1/cross?limit=15",
     "/api/v1/cross/{coin}": "/api/v1/cross/BTC",
+    "/api/v1/carry": "/api/v1/carry?limit=100",
     "/api/v1/series/{measure}": "/api/v1/series/funding?limit=100",
     "/api/v1/liquidations": "/api/v1/liquidations?limit=100",
     "/api/v1/events": "/api/v1/events?limit=100",

@@ -45,7 +45,7 @@ def record_past(
     """Record the hour that was so many days ago."""
     service.execute(
         "INSERT INTO readings VALUES ('bybit', 'hour', 'BTCUSDT', $1, 1.5, $2, $3, 2.5, NULL, "
-        "NULL, $4, '')",
+        "NULL, $4, '', NULL, NULL, NULL, NULL)",
         *((START - days * DAY) // HOUR * HOUR, rate, hours, origin),
     )
 

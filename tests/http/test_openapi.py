@@ -62,6 +62,8 @@ VERSION_1 = {
     "/api/v1/cross": {"400", "502"},
     "/api/v1/cross.csv": {"400", "502"},
     "/api/v1/cross/{coin}": {"400", "404", "502"},
+    "/api/v1/carry": {"400", "404", "502"},
+    "/api/v1/carry.csv": {"400", "404", "502"},
     "/api/v1/webhook-key": set(),
 }
 ENTITLED = {

@@ -52,6 +52,10 @@ REFUSED = {
         ),
         (".csv?limit=1", 400, "no pages"),
     ],
+    "/api/v1/carry": [
+        *(("?window=1y", 400, "8h, 24h, 7d, 30d"), ("?coin=NOSUCH", 404, CROSS)),
+        *(("?sort=pair", 400, "window, coin, format, limit"), (".csv?limit=1", 400, "no pages")),
+    ],
     "/api/v1/venues": [("?limit=1", 400, "none")],
     "/api/v1/briefs/": [
         *((name, 404, "") for name in ("no-such", "a%00b", "-", "x" * 201, "no-such?version=1")),

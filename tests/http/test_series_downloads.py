@@ -8,7 +8,7 @@ import pytest
 
 from barograph.errors import Unreachable
 from barograph.kit.timestamps import HOUR
-from barograph.markets.samples import MEASURES
+from barograph.markets.samples import CHARTED
 from barograph.markets.store import ReadingRow, record_rows
 from support.clock import START
 from support.service import Answer, Service
@@ -19,7 +19,7 @@ READINGS = [
     for hours in range(1, 24)
 ]
 PATHS = (
-    *(f"/data/1000PEPE/{measure}.{form}" for measure in MEASURES for form in ("json", "csv")),
+    *(f"/data/1000PEPE/{measure}.{form}" for measure in CHARTED for form in ("json", "csv")),
     "/data/liquidations.json",
     "/data/liquidations.csv",
 )

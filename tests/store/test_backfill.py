@@ -141,7 +141,7 @@ def test_a_backfilled_hour_says_only_what_was_known_at_that_hour(record: Record)
     coins, price = 10 + hour_number(at), 100 + hour_number(at)
     settled = at // SETTLED_EVERY * SETTLED_EVERY
     figures = (price, rate_at(settled), 8.0, coins * price, 50 + hour_number(at), coins)
-    assert row == ("bybit", "hour", "ETHUSDT", at, *figures, "backfilled", "")
+    assert row == ("bybit", "hour", "ETHUSDT", at, *figures, "backfilled", "", *[None] * 4)
     for contract in ("BTCUSDT", "SOLUSDT", "1000PEPEUSDT"):
         reports = record.reports(contract)
         assert 90 <= len(reports) <= 94

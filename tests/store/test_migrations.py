@@ -96,8 +96,8 @@ async def test_data_recorded_before_venues_is_of_bybit(empty_database: Database)
         sql = f"INSERT INTO {table} VALUES ({places})"
         await empty_database.write(partial(execute, sql=sql, values=row))
         coins = [None] if table == "readings" else []  # no open interest in coins
-        disputed = [""] if table == "readings" else []
-        expected[table] = [("bybit", *row, *coins, "measured", *disputed)]
+        added = ["", None, None, None, None] if table == "readings" else []
+        expected[table] = [("bybit", *row, *coins, "measured", *added)]
     await upgrade(empty_database, steps, HandClock())
 
     for table, rows in expected.items():

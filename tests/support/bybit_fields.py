@@ -5,16 +5,16 @@ _DATED = "for contracts with a delivery date"
 _LAUNCH = "for contracts before their launch, which we leave out"
 _ASKED = "we asked for it"
 _BY_TIME = "we ask by time"
+_BOTH_SIDES = "counts both sides of a position"
 _OWN_RANGE = "we check rates against our own wide range"
 
 IGNORED: dict[str, dict[str, str]] = {
     "envelope": {"empty on public endpoints": "retExtInfo"},
     "tickers": {
         _ASKED: "category",
-        "we publish the last price": "indexPrice",
         "we compute changes from our own record": "prevPrice24h price24hPcnt highPrice24h "
-        "lowPrice24h prevPrice1h turnover24h volume24h",
-        "counts both sides of a position": "openInterestValue",
+        "lowPrice24h prevPrice1h",
+        _BOTH_SIDES: "openInterest openInterestValue",
         _DATED: "predictedDeliveryPrice basisRate basis basisRateYear deliveryFeeRate deliveryTime",
         _TRADING: "ask1Size bid1Price ask1Price bid1Size",
         _LAUNCH: "preOpenPrice preQty curPreListingPhase",
@@ -36,7 +36,11 @@ IGNORED: dict[str, dict[str, str]] = {
         "empty wherever it was recorded": "tags",
     },
     "kline": {_ASKED: "category"},
-    "open_interest": {_ASKED: "category", _BY_TIME: "nextPageCursor"},
+    "open_interest": {
+        _ASKED: "category",
+        _BY_TIME: "nextPageCursor",
+        _BOTH_SIDES: "openInterest",
+    },
     "account_ratio": {_BY_TIME: "nextPageCursor"},
     "funding_history": {_ASKED: "category"},
     "stream": {

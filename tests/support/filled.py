@@ -19,9 +19,13 @@ SHA = "ab" * 32
 ROWS: dict[str, list[Row]] = {
     "leases": [("collector", "host:1", 1_700_000_123, 1_700_000_200_000)],
     "readings": [
-        ("bybit", "minute", "BTCUSDT", at, 7, None, 8, 1e15 / 3, 50.1, 5e-324, "measured", "price")
+        (
+            *("bybit", "minute", "BTCUSDT", at, 7, None, 8, 1e15 / 3, 50.1, 5e-324),
+            *("measured", "price", 7.01, 7.0, 1e9, None),
+        )
         for at in range(3)
     ],
+    "listings": [("bybit", "BTCUSDT", 1, None, "BTC", 1)],
     "liquidations": [("bybit", 1, "BTCUSDT", "long", 0.1, 70_000.5, "measured")],
     "watched_spans": [("bybit", 1, 2, "measured")],
     "disputed_sides": [("bybit", 1, 2)],

@@ -13,7 +13,7 @@ import httpx2
 import msgspec
 
 from barograph.board.board import Board
-from barograph.collector.app import ADAPTERS, Adapter
+from barograph.collector.app import ADAPTERS
 from barograph.collector.judge import Conclusion, Judge, write_conclusions
 from barograph.collector.leader import collector_lease
 from barograph.errors import UpstreamError
@@ -24,6 +24,7 @@ from barograph.settings import Settings
 from barograph.venues.binance.stream import LIQUIDATIONS, decode_liquidation
 from barograph.venues.bybit.exchange import ANNOUNCEMENT_SECONDS
 from barograph.venues.bybit.messages import Batch, decode_message
+from barograph.venues.kit.adapter import VenueAdapter
 from barograph.venues.records import Liquidation, Perpetuals
 from barograph.venues.registry import BINANCE, BYBIT
 from barograph.web.app import create_app
@@ -107,7 +108,7 @@ class VenueStack:
         self.clock = clock
         self.faults = faults
         self.turns = Turns()
-        self.exchanges: dict[str, Adapter] = {}
+        self.exchanges: dict[str, VenueAdapter] = {}
         for venue in settings.venue_names:
             pause = self.turns.sleep if venue == BINANCE else _at_once
             self.exchanges[venue] = ADAPTERS[venue](

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.regime import LABELS, Label
 from barograph.markets.samples import (
+    CHARTED,
     DAYS,
-    MEASURES,
     STEPS,
     LiquidationColumn,
     LiquidationSeries,
@@ -235,7 +235,7 @@ def test_the_charts_of_a_page_have_one_plot_and_the_same_instants(days: int, min
     grid = on_grid({START: Point(START, 0.5)}, days, STEPS[days], now)
     lines = [
         measure_chart(Series("X", each, days, STEPS[days], now, grid), "X", "")
-        for each in MEASURES
+        for each in CHARTED
         if any(point.value for point in grid)
     ]
     starts = column_starts(days, now - MINUTE)

@@ -32,7 +32,14 @@ from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import DAY
 from barograph.markets.disputes import DISPUTES
 from barograph.markets.market_events import LISTINGS, MAX_NEW
-from barograph.markets.view import BACKFILL, EXCHANGE_HEALTH, FEEDS, LONG_ACCOUNTS, PERPETUALS
+from barograph.markets.view import (
+    BACKFILL,
+    EXCHANGE_HEALTH,
+    FEEDS,
+    LAST_KNOWN,
+    LONG_ACCOUNTS,
+    PERPETUALS,
+)
 from barograph.settings import Settings
 from barograph.signals.records import SIGNALS
 from barograph.venues.exchange import Exchange, LiquidationWatcher
@@ -58,6 +65,7 @@ NEW = changed(PEPE, contract="NEWUSDT", base="NEW")
 JUDGED = [
     *(SIGNALS.name, EVENTS.name, LISTINGS.name, DISPUTES.name),
     *(each.name for each in FEEDS if each is not BACKFILL),
+    LAST_KNOWN.of(BYBIT).name,
 ]
 """The feeds of a reading."""
 

@@ -4,16 +4,19 @@ from typing import Any
 
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
-from barograph.kit.timestamps import MINUTE
-from barograph.markets.cross import CrossCoin, CrossMarket, Spread, VenueFacts, cross_market
+from barograph.kit.timestamps import DAY, HOUR, MINUTE
+from barograph.markets.cross import CrossMarket, VenueFacts, cross_market
+from barograph.markets.cross_coins import CrossCoin, Spread
 from barograph.markets.disputes import Dispute, Measure
+from barograph.markets.last_known import CHECKED, KEPT_FOR, KnownValues, LastKnown
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.reader import CrossReader
 from barograph.markets.settlements import SHORTEST_WINDOW, SettledSums, SettledWindows
 from barograph.markets.view import FreshnessLimits
 from barograph.settings import Settings
-from barograph.venues.records import Perpetual, Perpetuals
+from barograph.venues.records import Frame, PastValues, Perpetual, Perpetuals
 from barograph.venues.registry import BINANCE, BYBIT, HYPERLIQUID, VENUES, coin_of
 from support.clock import START as NOW
 
@@ -71,6 +74,13 @@ def totals(venue: str, usd: tuple[float, float], as_of: int = NOW) -> Liquidatio
     return LiquidationTotals(as_of, 100.0, sum(usd), None, None, by_contract=known)
 
 
+def last_known(venue: str, usd: float, base: str = "BTC", **fields: Any) -> LastKnown:
+    """A contract, known a minute ago at a price of 100 per coin."""
+    values = {"at": NOW - MINUTE, "multiplier": 1, "price": 100.0, **fields}
+    known = KnownValues(asset=base, open_interest_usd=usd, open_interest_coins=usd / 100, **values)
+    return LastKnown({VENUES[venue].contract(base): known})
+
+
 def three(**changed: VenueFacts) -> list[VenueFacts]:
     return [
         changed.get(each, facts(each, contract(each))) for each in (BYBIT, HYPERLIQUID, BINANCE)
@@ -92,15 +102,97 @@ def three(**changed: VenueFacts) -> list[VenueFacts]:
         (disputing(BINANCE, "price"), "disputed", "disputed: price"),
     ],
 )
-def test_a_venue_that_a_sum_lacks_is_named(away: VenueFacts, state: str, reason: str) -> None:
-    found = btc(*three(binance=away))
+def test_a_sum_without_a_venue_is_partial_and_names_it_with_its_last_size(
+    away: VenueFacts, state: str, reason: str
+) -> None:
+    found = btc(*three(binance=away._replace(known=last_known(BINANCE, 600.0))))
 
-    assert (found.open_interest_usd, found.open_interest_coins) == (None, None)
-    assert (found.funding_8h_pct, found.weights) == (None, [None] * 3)
-    (missing,) = found.open_interest_missing
+    assert (found.open_interest.usd, found.open_interest.coins) == (2_000.0, 20.0)
+    assert found.open_interest.with_missing_usd == 2_600.0
+    assert found.funding_8h_pct == pytest.approx(0.021)
+    assert found.weights == [50.0, 50.0, None]
+    assert [found.share_pct(each) for each in found.venues] == [100 / 2.6, 100 / 2.6, None]
+    (missing,) = found.open_interest.missing
     assert (missing.venue, reason in missing.reason) == (BINANCE, True)
+    assert missing[2:] == (600.0, 6.0, NOW - MINUTE)
     assert found.funding_missing == [missing]
     assert found.venues[2].state == state
+
+
+def test_a_coin_keeps_its_rank_when_its_largest_venue_goes_down() -> None:
+    names = ("XRP", "DOGE")
+    small = facts(BYBIT, *(contract(BYBIT, each) for each in names))
+    large = facts(BINANCE, contract(BINANCE, "DOGE", open_interest_usd=9e3), as_of=STALE)
+    known = last_known(BINANCE, 9e3, "DOGE")
+
+    assert list(compared(small, large._replace(known=known)).coins) == ["DOGE", "XRP"]
+    old = LastKnown({"DOGEUSDT": replace(known.contracts["DOGEUSDT"], at=NOW - KEPT_FOR)})
+    coin = compared(small, large._replace(known=old)).coins["DOGE"]
+    assert coin.open_interest.with_missing_usd == 1_000.0
+    assert coin.open_interest.missing[0].last_usd is None
+
+
+def test_another_asset_of_the_same_name_is_no_missing_part() -> None:
+    away = facts(BINANCE, contract(BINANCE, price=1.0), as_of=STALE)
+    found = btc(*three(binance=away._replace(known=last_known(BINANCE, 600.0, price=1.0))))
+
+    assert found.venues[2].state == "different asset"
+    assert found.open_interest == (2_000.0, 20.0, [])
+
+
+def test_a_jump_of_open_interest_waits_for_the_comparison_of_venues() -> None:
+    doubled = facts(
+        BINANCE, contract(BINANCE, open_interest_usd=8e6), known=last_known(BINANCE, 4e6)
+    )
+    found = btc(*three(binance=doubled))
+
+    assert (found.open_interest.usd, found.open_interest.with_missing_usd) == (2_000.0, 4_002_000.0)
+    assert found.deepest == BYBIT
+    assert found.venues[2].reason is not None
+    assert "went from $4.00M to $8.00M in 1 min" in found.venues[2].reason
+    later = last_known(BINANCE, 4e6, at=NOW - CHECKED - 1)
+    assert btc(*three(binance=doubled._replace(known=later))).open_interest.usd == 8_002_000.0
+
+
+def test_volume_and_prices_are_of_the_known_venues() -> None:
+    turnover = contract(BYBIT, price=99.0, volume_24h_usd=500.0, volume_24h_coins=5.0)
+    sends = facts(BYBIT, turnover)
+    found = btc(sends, *three()[1:])
+
+    assert (found.volume.usd, found.volume.coins) == (500.0, 5.0)
+    assert [each.venue for each in found.volume.missing] == [HYPERLIQUID, BINANCE]
+    assert found.prices == (99.0, BYBIT, 100.0, HYPERLIQUID)
+
+
+def day_ago(venue: str, usd: float, coins: float | None, price: float) -> Frame:
+    values = PastValues(price, usd, coins)
+    return Frame(NOW - DAY, {VENUES[venue].contract("BTC"): values})
+
+
+def test_a_change_compares_the_same_venues_and_its_effects_add_up() -> None:
+    before = day_ago(BYBIT, 900.0, 10.0, 90.0)
+    changed = facts(
+        BYBIT, contract(BYBIT, open_interest_usd=800.0, open_interest_coins=8.0), day_ago=before
+    )
+    stale = facts(BINANCE, contract(BINANCE), as_of=STALE, day_ago=day_ago(BINANCE, 1.0, 1.0, 1.0))
+    found = btc(*three(bybit=changed, binance=stale)).change
+
+    assert found is not None
+    assert (found.since, found.venues) == (NOW - DAY, [BYBIT])
+    assert (found.before_usd, found.change_usd) == (900.0, -100.0)
+    assert found.price_effect_usd == 9.0 * 10.0  # the positions: 95 * -2
+    assert (found.coins_pct, found.price_pct) == pytest.approx((-20.0, 100 / 9))
+    assert found.quadrant == ("up", "down")
+
+
+def test_effects_are_unknown_without_coins_and_a_change_needs_a_frame_of_then() -> None:
+    without = facts(BYBIT, contract(BYBIT), day_ago=day_ago(BYBIT, 500.0, None, 100.2))
+    found = btc(without).change
+
+    assert found is not None
+    assert (found.usd_pct, found.price_effect_usd, found.quadrant) == (100.0, None, None)
+    late = Frame(NOW - DAY + HOUR, day_ago(BYBIT, 1.0, 1.0, 1.0).contracts)
+    assert btc(without._replace(day_ago=late)).change is None
 
 
 def test_a_stale_venue_shows_no_number_and_a_disputed_one_shows_what_it_says() -> None:
@@ -116,8 +208,8 @@ def test_a_stale_venue_shows_no_number_and_a_disputed_one_shows_what_it_says() -
 def test_disputed_funding_is_in_no_weight_and_no_spread_but_its_open_interest_counts() -> None:
     found = btc(*three(hyperliquid=disputing(HYPERLIQUID, "funding")))
 
-    assert found.open_interest_usd == 3_000.0
-    assert found.funding_8h_pct is None
+    assert found.open_interest.usd == 3_000.0
+    assert (found.funding_8h_pct, found.weights) == (0.0, [50.0, None, 50.0])
     assert [each.venue for each in found.funding_missing] == [HYPERLIQUID]
     assert found.spread is not None
     assert (found.spread.highest, found.spread.lowest) == (BYBIT, BINANCE)
@@ -132,7 +224,7 @@ def test_the_same_name_at_another_price_is_another_asset_and_named_with_both_mar
     assert found.venues[1].reason is not None
     assert "105.1" in found.venues[1].reason
     assert "100 at Bybit" in found.venues[1].reason
-    assert found.open_interest_usd == 10_000.0
+    assert found.open_interest.usd == 10_000.0
     assert found.weights == [90.0, None, 10.0]
     assert found.spread is not None
     assert HYPERLIQUID not in (found.spread.highest, found.spread.lowest)
@@ -147,8 +239,8 @@ def test_multiplier_contracts_are_compared_and_summed_in_single_coins() -> None:
 
     assert [each.state for each in found.venues] == ["ok"] * 3
     assert [each.price for each in found.venues] == pytest.approx([1e-5, 1.01e-5, 1e-5])
-    assert found.open_interest_coins == pytest.approx(1e8 + 1e6 / 0.0101 + 1e8)
-    assert found.open_interest_usd == 3_000.0
+    assert found.open_interest.coins == pytest.approx(1e8 + 1e6 / 0.0101 + 1e8)
+    assert found.open_interest.usd == 3_000.0
 
 
 def test_liquidations_of_venues_are_a_lower_bound_and_zero_is_only_what_was_watched() -> None:
@@ -158,7 +250,8 @@ def test_liquidations_of_venues_are_a_lower_bound_and_zero_is_only_what_was_watc
     found = btc(bybit, none, old)
 
     assert [each.liquidated_usd for each in found.venues] == [(10.0, 5.0), None, None]
-    assert found.at_least_usd == 15.0
+    assert (found.liquidated_usd, found.at_least_usd) == ((10.0, 5.0), 15.0)
+    assert found.liquidations_incomplete == [HYPERLIQUID, BINANCE]
     assert btc(none).at_least_usd is None
     eth = compared(bybit._replace(reading=Perpetuals(NOW, "", (contract(BYBIT, "ETH"),))))
     assert eth.coins["ETH"].at_least_usd == 0.0
@@ -179,7 +272,7 @@ def test_the_view_ends_when_its_first_fact_reaches_its_limit_and_majors_come_fir
 def test_one_venue_alone_is_its_own_sum_without_a_spread() -> None:
     found = btc(facts(BYBIT, contract(BYBIT)))
 
-    assert (found.open_interest_usd, found.weights, found.spread) == (1_000.0, [100.0], None)
+    assert (found.open_interest.usd, found.weights, found.spread) == (1_000.0, [100.0], None)
     assert found.funding_8h_pct == 0.01
 
 
@@ -189,8 +282,8 @@ def test_a_listed_coin_whose_values_cannot_be_used_is_missing_from_the_sum() -> 
     )
     found = btc(*three(binance=VenueFacts(VENUES[BINANCE], unusable)))
 
-    assert (found.open_interest_usd, found.funding_8h_pct) == (None, None)
-    assert [each.venue for each in found.open_interest_missing] == [BINANCE]
+    assert found.open_interest.usd == 2_000.0
+    assert [each.venue for each in found.open_interest.missing] == [BINANCE]
     assert (found.venues[2].state, found.venues[2].price) == ("unavailable", None)
 
 
@@ -212,8 +305,8 @@ def test_also_the_deepest_venue_is_disputed_if_its_marks_mostly_differ(usual: li
 
     assert [each.state for each in found.venues] == [*["ok"] * len(usual), "disputed"]
     assert found.venues[-1].disputed == ("price",)
-    assert (found.deepest, found.open_interest_usd) == (BYBIT, None)
-    assert [each.venue for each in found.open_interest_missing] == [BINANCE]
+    assert (found.deepest, found.open_interest.usd) == (BYBIT, 1_000.0 * len(usual))
+    assert [each.venue for each in found.open_interest.missing] == [BINANCE]
 
 
 def test_a_spread_is_between_two_venues_even_if_one_lists_the_coin_twice() -> None:

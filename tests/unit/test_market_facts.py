@@ -94,7 +94,7 @@ def full_table(contracts: tuple[Perpetual, ...] = MARKET) -> MarketTable:
 
 def markup_of(found: MarketTable, root: str = "") -> str:
     rows = found.select(MarketsQuery())
-    markup = str(table_rows(rows, root, "USDT", ranks_of(found.rows)))
+    markup = str(table_rows(found, rows, root, ranks_of(found.rows)))
     return markup.replace("<wbr>", "<wbr/>")
 
 
@@ -105,7 +105,7 @@ def page_of(perpetual: Perpetual, name: str) -> FoundPerpetual:
 
 
 def names(found: MarketTable, **asked: str) -> list[str]:
-    return [row.perpetual.base for row in found.select(MarketsQuery.parse(asked))]
+    return [row.name for row in found.select(MarketsQuery.parse(asked))]
 
 
 def test_equal_numbers_go_by_their_symbols_in_either_order() -> None:
@@ -299,7 +299,8 @@ def test_of_two_contracts_of_an_asset_each_has_a_page() -> None:
     assert find_perpetual(index_of(reading(contracts=both)), "BTC") == (BTC, "BTC")
     assert find_perpetual(index_of(reading(contracts=both)), "BTCUSDT") == (BTC, "BTC")
     assert find_perpetual(index_of(reading(contracts=both)), "BTCPERP") == (other, "BTCPERP")
-    assert [row.symbol for row in table_of(view_of(both)).rows] == ["BTC", "BTCPERP"]
+    paths = [row.path for row in table_of(view_of(both)).rows]
+    assert paths == ["/markets/BTC", "/markets/BTCPERP"]
 
 
 def test_a_major_is_the_contract_that_its_symbol_means() -> None:
@@ -316,9 +317,10 @@ def test_the_address_of_a_page_means_the_contract_that_it_shows() -> None:
     rows = table_of(view_of(contracts)).rows
 
     # An asset goes before a full name, and BTC is the contract with the usual name.
-    assert [row.symbol for row in rows] == [None, "BTC", "ETH", "1000PEPE", "BTCUSDT"]
-    for row in rows[1:]:
-        assert find_perpetual(index, row.symbol or "") == (row.perpetual, row.symbol)
+    symbols = [row.path and row.path.removeprefix("/markets/") for row in rows]
+    assert symbols == [None, "BTC", "ETH", "1000PEPE", "BTCUSDT"]
+    for contract, symbol in zip(contracts[1:], symbols[1:], strict=True):
+        assert find_perpetual(index, symbol or "") == (contract, symbol)
     pages = {name: find_perpetual(index, name) for name in index}
     assert {name: page and page.perpetual for name, page in pages.items()} == index
 

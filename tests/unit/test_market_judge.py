@@ -284,7 +284,7 @@ def test_the_row_count_is_everything_a_conclusion_writes(judge: MarketJudge) -> 
     first = stored(judge, judge.conclude(reading(START)))
     second = judge.conclude(reading(START + 5_000))
 
-    assert first.row_count == 7 + (3 + 4) + 2 + 1 + 1 + 1 + 1 + 1
+    assert first.row_count == 7 + (3 + 4) + 2 + 1 + 1 + 1 + 1 + 1 + 4
     assert second.row_count == 5
 
 

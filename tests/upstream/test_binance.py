@@ -19,8 +19,12 @@ from barograph.errors import (
     UpstreamError,
 )
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
-from barograph.venues.binance.exchange import BinanceExchange, live_weight_per_minute
-from barograph.venues.binance.sweep import FIRST_WEIGHT_PER_MINUTE, WEIGHT_PER_MINUTE
+from barograph.venues.binance.exchange import (
+    FIRST_PER_MINUTE,
+    SWEEP_PER_MINUTE,
+    BinanceExchange,
+    live_weight_per_minute,
+)
 from barograph.venues.exchange import PastValue
 from barograph.venues.records import Perpetual, Perpetuals, SettledRate
 from support.scripted_venue import ScriptedVenue
@@ -246,10 +250,10 @@ def test_the_sweep_stays_in_its_budget_and_reads_majors_every_minute(failing: in
     venue.sweep(90 * SECOND)
     calls = [(at - NOW, query["symbol"]) for at, query in venue.calls("openInterest")]
     assert [at // MINUTE for at, name in calls if name == "BTCUSDT"] == [0, 1]
-    assert sum(at < MINUTE for at, _ in calls) == FIRST_WEIGHT_PER_MINUTE
+    assert sum(at < MINUTE for at, _ in calls) == FIRST_PER_MINUTE
     assert {name for at, name in calls if at < 67 * SECOND} == set(venue.prices)
-    assert sum(at >= 70 * SECOND for at, _ in calls) == WEIGHT_PER_MINUTE / 3
-    assert live_weight_per_minute(5) == 446
+    assert sum(at >= 70 * SECOND for at, _ in calls) == SWEEP_PER_MINUTE / 3
+    assert live_weight_per_minute(5) == 486
 
 
 @pytest.mark.outcome(

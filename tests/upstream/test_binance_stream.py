@@ -12,13 +12,15 @@ from barograph.errors import InvalidReply, Unreachable
 from barograph.kit.timestamps import HOUR, SECOND
 from barograph.settings import Settings
 from barograph.venues.binance.exchange import BinanceExchange
-from barograph.venues.binance.stream import RENEWED_EVERY, StreamConnection
+from barograph.venues.binance.stream import LiquidationStream, StreamConnection
 from barograph.venues.kit.stream import ConnectionState
 from barograph.venues.records import Liquidation
 from support.markets import Watcher
 
 NOW = 1_791_565_603_055
 """2026-10-09; the frames have the shape of that day, with our own values."""
+
+RENEWED_EVERY = LiquidationStream.renewed_every
 
 KNOWN = {"BTCUSDT", "牛来USDT"}
 MARK = json.dumps({"stream": "btcusdt@markPrice", "data": {"e": "markPriceUpdate", "E": NOW}})
@@ -38,11 +40,13 @@ class Connection:
         self.now = NOW
         self.watcher = Watcher()
         state = ConnectionState("binance", 0)
-        self._connection = StreamConnection(self.watcher, lambda: self.now, 30 * SECOND, state)
+        self._connection = StreamConnection(
+            KNOWN, self.watcher, lambda: self.now, 30 * SECOND, state
+        )
 
     def handle(self, text: str, later: int = 0) -> bool:
         self.now += later
-        return self._connection.handle(text.encode(), KNOWN)
+        return self._connection.handle(text.encode())
 
 
 @pytest.mark.parametrize(

@@ -15,14 +15,13 @@ from hypothesis import strategies as st
 
 from barograph.errors import InvalidReply, UnknownToUpstream
 from barograph.venues.bybit.decode import (
-    Instrument,
+    contracts_of,
     decode_announcement,
     decode_instruments,
-    decode_long_accounts,
     decode_tickers,
     decode_time,
 )
-from barograph.venues.bybit.history import decode_rates
+from barograph.venues.bybit.history import decode_rates, decode_ratios
 from barograph.venues.bybit.messages import (
     MAX_ARGS_CHARACTERS,
     Pong,
@@ -30,17 +29,20 @@ from barograph.venues.bybit.messages import (
     topics_by_connection,
 )
 from barograph.venues.kit.cells import UnreadableError, moment, number, percent
+from barograph.venues.kit.contract_cache import Contract
+from barograph.venues.kit.past_pages import newest_share
 from barograph.venues.records import Perpetual
 
 REPLIES = Path(__file__).parent / "bybit_replies"
 
+AT = 1_794_787_212_345
 KEPT = {
-    "1000000BABYDOGEUSDT": Instrument("1000000BABYDOGEUSDT", "1000000BABYDOGE", 4.0, ""),
-    "1000PEPEUSDT": Instrument("1000PEPEUSDT", "1000PEPE", 4.0, ""),
-    "BTCUSDT": Instrument("BTCUSDT", "BTC", 8.0, ""),
-    "ETHUSDT": Instrument("ETHUSDT", "ETH", 8.0, ""),
-    "SHIB1000USDT": Instrument("SHIB1000USDT", "SHIB1000", 8.0, ""),
-    "SOLUSDT": Instrument("SOLUSDT", "SOL", 8.0, ""),
+    "1000000BABYDOGEUSDT": Contract("1000000BABYDOGE", 4.0),
+    "1000PEPEUSDT": Contract("1000PEPE", 4.0),
+    "BTCUSDT": Contract("BTC", 8.0),
+    "ETHUSDT": Contract("ETH", 8.0),
+    "SHIB1000USDT": Contract("SHIB1000", 8.0),
+    "SOLUSDT": Contract("SOL", 8.0),
 }
 
 
@@ -59,20 +61,20 @@ def _tickers(**changes: Mapping[str, object]) -> bytes:
 
 
 def _names(result: bytes) -> set[str]:
-    return {perpetual.contract for perpetual in decode_tickers(result, KEPT).perpetuals}
+    return set(decode_tickers(result, KEPT, AT).perpetuals)
 
 
 def test_only_trading_usdt_perpetuals_are_kept() -> None:
     page = decode_instruments(msgspec.json.encode(_result("instruments.json")))
-    assert {instrument.contract: instrument for instrument in page.instruments} == KEPT
+    assert contracts_of([page]).kept == KEPT
     assert {"BIOUSDT", "BTCPERP", "BTCUSDT-25DEC26", "LUNA2USDT"} <= page.symbols
     assert page.cursor == ""
 
 
 def test_every_kept_contract_becomes_a_perpetual() -> None:
-    tickers = decode_tickers(_tickers(), KEPT)
-    assert {perpetual.contract for perpetual in tickers.perpetuals} == KEPT.keys()
-    by_name = {perpetual.contract: perpetual for perpetual in tickers.perpetuals}
+    tickers = decode_tickers(_tickers(), KEPT, AT)
+    by_name = tickers.perpetuals
+    assert by_name.keys() == KEPT.keys()
     assert by_name["1000PEPEUSDT"] == Perpetual(
         contract="1000PEPEUSDT",
         base="1000PEPE",
@@ -85,6 +87,9 @@ def test_every_kept_contract_becomes_a_perpetual() -> None:
         coin="PEPE",
         multiplier=1000,
         mark_price=0.0071385,
+        index_price=0.0071385,
+        volume_24h_usd=2352265.113,
+        volume_24h_coins=49.6,
     )
     assert by_name["SHIB1000USDT"].funding_rate_pct == 0.0
     assert {"BIOUSDT", "BTC-25DEC26"} <= tickers.symbols
@@ -94,38 +99,21 @@ def test_every_kept_contract_becomes_a_perpetual() -> None:
 def test_without_the_single_sided_value_open_interest_is_unknown_and_the_price_stays(
     value: object,
 ) -> None:
-    found = decode_tickers(_tickers(BTCUSDT={"singleOpenInterestValue": value}), KEPT)
-    bitcoin = next(each for each in found.perpetuals if each.base == "BTC")
+    found = decode_tickers(_tickers(BTCUSDT={"singleOpenInterestValue": value}), KEPT, AT)
+    bitcoin = found.perpetuals["BTCUSDT"]
     assert (bitcoin.last_price, bitcoin.open_interest_usd) == (94230.4, None)
     assert found.refused.get("openInterestUsd", []) == ["BTCUSDT"] * (
         value in ("-1", "1000000000001")
     )
 
 
-@pytest.mark.parametrize(
-    ("both", "single", "sides"),
-    [
-        ("56641.919", "28320.96", 2),
-        ("28320.96", "28320.96", 1),
-        ("56641.919", "20000", None),
-        ("56641.919", ..., None),
-        ("0", "0", None),
-    ],
-)
-def test_only_the_live_pair_of_fields_proves_how_many_sides_are_counted(
-    both: str, single: object, sides: int | None
-) -> None:
-    fields = {"openInterest": both, "singleOpenInterest": single}
-    assert decode_tickers(_tickers(BTCUSDT=fields), KEPT).sides.get("BTCUSDT") == sides
-
-
 @pytest.mark.parametrize("hours", [2.0, None])
 def test_a_ticker_without_a_funding_interval_has_that_of_the_list_or_is_left_out(
     hours: float | None,
 ) -> None:
-    kept = {**KEPT, "SOLUSDT": Instrument("SOLUSDT", "SOL", hours)}
-    found = [each for each in decode_tickers(_tickers(), kept).perpetuals if each.base == "SOL"]
-    assert [each.funding_interval_hours for each in found] == ([hours] if hours else [])
+    kept = {**KEPT, "SOLUSDT": Contract("SOL", hours)}
+    found = decode_tickers(_tickers(), kept, AT).perpetuals.get("SOLUSDT")
+    assert (found and found.funding_interval_hours) == hours
 
 
 @pytest.mark.parametrize(
@@ -173,11 +161,10 @@ HUGE = "9" * 40 + "e99"
 def test_a_contract_with_a_value_out_of_range_is_left_out_and_counted(
     field: str, value: str, named: str | None
 ) -> None:
-    found = decode_tickers(_tickers(BTCUSDT={field: value}), KEPT)
+    found = decode_tickers(_tickers(BTCUSDT={field: value}), KEPT, AT)
     refused = set() if named is None else {"BTCUSDT"}
-    assert {each.contract for each in found.perpetuals} == KEPT.keys() - refused
+    assert found.perpetuals.keys() == KEPT.keys() - refused
     assert found.refused == ({} if named is None else {named: ["BTCUSDT"]})
-    assert found.unusable == [each.removesuffix("USDT") for each in refused]
 
 
 def test_when_most_kept_contracts_cannot_be_read_the_reading_is_invalid() -> None:
@@ -185,7 +172,7 @@ def test_when_most_kept_contracts_cannot_be_read_the_reading_is_invalid() -> Non
     assert len(_names(_tickers(**{name: {"lastPrice": ""} for name in half}))) == 3
     most = list(KEPT)[:4]
     with pytest.raises(InvalidReply, match="2 of 6"):
-        decode_tickers(_tickers(**{name: {"lastPrice": ""} for name in most}), KEPT)
+        decode_tickers(_tickers(**{name: {"lastPrice": ""} for name in most}), KEPT, AT)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +180,7 @@ def test_when_most_kept_contracts_cannot_be_read_the_reading_is_invalid() -> Non
 )
 def test_tickers_without_any_kept_contract_are_invalid(result: bytes) -> None:
     with pytest.raises(InvalidReply):
-        decode_tickers(result, KEPT)
+        decode_tickers(result, KEPT, AT)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +190,7 @@ def test_tickers_without_any_kept_contract_are_invalid(result: bytes) -> None:
     "decode",
     [
         *(decode_instruments, decode_time, decode_announcement),
-        *(partial(decode_tickers, kept=KEPT), partial(decode_long_accounts, contract="BTCUSDT")),
+        *(partial(decode_tickers, kept=KEPT, time=AT), partial(decode_ratios, contract="BTCUSDT")),
         partial(decode_rates, contract="BTCUSDT"),
     ],
 )
@@ -220,7 +207,8 @@ def test_the_newest_share_is_taken_whatever_the_order() -> None:
         keys = ("buyRatio", "sellRatio", "timestamp")
         listed = [{"symbol": "BTCUSDT", **dict(zip(keys, row, strict=True))} for row in order]
         result = msgspec.json.encode({"list": listed})
-        assert decode_long_accounts(result, "BTCUSDT").long_account_pct == 30.0
+        share = newest_share(decode_ratios(result, "BTCUSDT"), "BTCUSDT")
+        assert share.long_account_pct == 30.0
 
 
 @pytest.mark.parametrize(
@@ -228,22 +216,22 @@ def test_the_newest_share_is_taken_whatever_the_order() -> None:
     [
         (None, UnknownToUpstream),
         ({"symbol": "ETHUSDT"}, InvalidReply),
-        ({"buyRatio": ""}, InvalidReply),
-        ({"buyRatio": "0", "sellRatio": "0"}, InvalidReply),
-        ({"buyRatio": "0.9"}, InvalidReply),
+        ({"buyRatio": ""}, UnknownToUpstream),
+        ({"buyRatio": "0", "sellRatio": "0"}, UnknownToUpstream),
+        ({"buyRatio": "0.9"}, UnknownToUpstream),
         ({"timestamp": "now"}, InvalidReply),
         ({"buyRatio": "57.77", "sellRatio": "0"}, UnknownToUpstream),
         ({"buyRatio": "-0.2", "sellRatio": "1.2"}, UnknownToUpstream),
         ({"buyRatio": "1.001", "sellRatio": "0"}, UnknownToUpstream),
     ],
 )
-def test_a_share_that_is_missing_or_out_of_range_is_unknown_and_another_wrong_one_invalid(
+def test_a_share_that_is_missing_or_unusable_is_unknown_and_one_of_another_contract_invalid(
     change: dict[str, str] | None, error: type[Exception]
 ) -> None:
     row = _result("account_ratio.json")["list"][0]
     listed = [] if change is None else [{**row, **change}]
     with pytest.raises(error):
-        decode_long_accounts(msgspec.json.encode({"list": listed}), "BTCUSDT")
+        newest_share(decode_ratios(msgspec.json.encode({"list": listed}), "BTCUSDT"), "BTCUSDT")
 
 
 @pytest.mark.parametrize("text", ["", "1794787212", "-1", "12345678901234567890123"])

@@ -12,7 +12,7 @@ import pytest
 from barograph.errors import InvalidReply, Unreachable, UpstreamError
 from barograph.kit.timestamps import HOUR, MINUTE, SECOND
 from barograph.settings import Settings
-from barograph.venues.bybit.exchange import LISTING_SECONDS, BybitExchange
+from barograph.venues.bybit.exchange import BybitExchange
 from barograph.venues.exchange import Exchange
 from barograph.venues.records import Perpetuals
 from support.scripted_venue import ScriptedVenue
@@ -44,10 +44,9 @@ def _pages(cursor: str = "more") -> list[Any]:
 class Venue(ScriptedVenue[BybitExchange]):
     """Bybit by stored replies, with a list and tickers that can be changed."""
 
-    def __init__(self, listing_seconds: float = LISTING_SECONDS, **settings: Any) -> None:
+    def __init__(self, **settings: Any) -> None:
         settings = {"exchange_source": "a test", **settings}
-        parts = {"listing_seconds": listing_seconds}
-        super().__init__(BybitExchange, START, Settings(**settings), **parts)
+        super().__init__(BybitExchange, START, Settings(**settings))
         self.ahead = 0
         self.stuck_at: int | None = None
         self.instruments: list[Any] = [_document("instruments.json")]
@@ -191,7 +190,7 @@ def test_an_empty_last_page_with_a_null_cursor_is_no_fault() -> None:
 
 
 async def test_the_list_is_remembered_and_read_again_after_its_time() -> None:
-    venue = Venue(listing_seconds=600)
+    venue = Venue()
     counts = []
     for later in (0, 5 * SECOND, 594 * SECOND, 5 * SECOND, 5 * SECOND):
         await venue.read(later)
@@ -214,7 +213,7 @@ async def test_a_new_contract_is_looked_up_once_and_then_kept() -> None:
 
 
 async def test_a_name_that_is_never_listed_is_not_looked_up_again_and_again() -> None:
-    venue = Venue(listing_seconds=3600)
+    venue = Venue()
     venue.rows(venue.tickers).append({**venue.rows(venue.tickers)[2], "symbol": "SOONUSDT"})
 
     for _ in range(10):

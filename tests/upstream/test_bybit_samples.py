@@ -88,6 +88,9 @@ def test_a_reading_of_the_samples_is_the_crypto_perpetuals_against_usdt() -> Non
         open_interest_usd=2686430068.73,
         open_interest_coins=28509.1655,
         mark_price=94239.82,
+        index_price=94258.67,
+        volume_24h_usd=3761002096.2237,
+        volume_24h_coins=39912.8317,
     )
     assert [each.funding_interval_hours for each in reading.contracts] == [4, 1, 4, 8, 8, 8]
     assert (found["KAVAUSDT"].last_price, found["KAVAUSDT"].open_interest_usd) == (0.4112, None)

@@ -29,6 +29,7 @@ from barograph.venues.bybit.messages import MAX_UNANSWERED, Subscribed, Subscrip
 from barograph.venues.bybit.stream import _GroupWatcher, _State, _StreamConnection
 from barograph.venues.kit.stream import ConnectionState, VenueStream
 from barograph.venues.records import Liquidation
+from barograph.venues.registry import VENUES
 from barograph.venues.spans import WatchedSpans
 from support.markets import Watcher
 
@@ -319,6 +320,7 @@ async def test_unknown_topics_are_left_out_and_all_others_are_watched(
     assert sorted(accepted_by(there)) == sorted(2 * list(topics - set(unknown)))
     told = [each for each in caplog.records if "without a liquidation topic" in each.message]
     assert [each.__dict__["contracts"] for each in told] == [["C51USDT", "C7USDT", "C8USDT"]]
+    assert there.exchange._stream is not None
     assert there.exchange._stream.left_out == ["C51USDT", "C7USDT", "C8USDT"]
 
 
@@ -409,7 +411,7 @@ def test_time_counts_as_watched_only_when_every_part_was() -> None:
 def test_time_that_this_process_slept_through_is_not_watched() -> None:
     now = 1_000_000
     watcher = Watcher()
-    connection = _StreamConnection(watcher, lambda: now, ["a"], 30_000, _State(0, set()))
+    connection = _StreamConnection(["a"], watcher, lambda: now, 30_000, _State(0, set()))
     (request,) = connection.subscriptions.next_requests()
     connection.handle(reply_to(json.loads(request)).encode())
     now += 20_000
@@ -428,7 +430,7 @@ def test_a_liquidation_of_another_time_or_contract_is_dropped(
     after: int, contract: str, heard: int
 ) -> None:
     watcher, topic = Watcher(), "allLiquidation.BTCUSDT"
-    connection = _StreamConnection(watcher, lambda: STORED_AT, [topic], 30_000, _State(0, set()))
+    connection = _StreamConnection([topic], watcher, lambda: STORED_AT, 30_000, _State(0, set()))
     row = {"T": STORED_AT + after, "s": contract, "S": "Buy", "v": "1", "p": "1"}
     connection.handle(json.dumps({"topic": topic, "data": [row]}).encode())
     assert len(watcher.heard) == heard
@@ -510,7 +512,7 @@ async def test_pings_and_a_half_closed_connection_only_lose_that_connection(
     small.setsockopt(SOL_SOCKET, SO_RCVBUF, 4096)
     small.bind(("127.0.0.1", 0))
     times: dict[str, Any] = {"clock": system_clock, "sleep": until_third}
-    stream = VenueStream("bybit", Settings(), NO_METRICS, **times, random=Random(1))
+    stream = VenueStream(VENUES["bybit"], "", Settings(), NO_METRICS, **times, random=Random(1))
     url = f"ws://127.0.0.1:{small.getsockname()[1]}"
     async with await asyncio.start_server(half_close, sock=small, limit=1024):
         with pytest.raises(asyncio.CancelledError):

@@ -9,10 +9,11 @@ import pytest
 from barograph.errors import InvalidReply
 from barograph.venues.binance.decode import decode_rows
 from barograph.venues.binance.stream import decode_liquidation
-from barograph.venues.bybit.decode import Instrument, decode_instruments, decode_tickers
+from barograph.venues.bybit.decode import decode_instruments, decode_tickers
 from barograph.venues.bybit.messages import decode_message
 from barograph.venues.hyperliquid.exchange import decode_contexts
 from barograph.venues.kit.cells import class_word
+from barograph.venues.kit.contract_cache import Contract
 
 AT = "1794787212345"
 LISTED = '"contractType": "", "status": "", "quoteCoin": ""'
@@ -30,7 +31,7 @@ SIGNS = ("A,B", "A/B", '"A"', "<b>", "=1+1", "+A", "-A", "@A")
         (decode_instruments, f'{{"list": [{{{LISTED}, "symbol": NAME, "baseCoin": "A"}}]}}'),
         (decode_instruments, f'{{"list": [{{{LISTED}, "symbol": "A", "baseCoin": NAME}}]}}'),
         (
-            partial(decode_tickers, kept={"A": Instrument("A", "A", 8.0)}),
+            partial(decode_tickers, kept={"A": Contract("A", 8.0)}, time=int(AT)),
             f'{{"list": [{TICKER}, {{"symbol": NAME}}]}}',
         ),
         (decode_message, f'{{"topic": "allLiquidation.A", "data": [{ROW}]}}'),

@@ -22,7 +22,10 @@ from websockets.typing import Origin
 
 from barograph.errors import ConfigurationError
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
-from barograph.venues.bybit.decode import Instrument, decode_long_accounts, decode_tickers
+from barograph.venues.bybit.decode import decode_tickers
+from barograph.venues.bybit.history import decode_ratios
+from barograph.venues.kit.contract_cache import Contract as ListedContract
+from barograph.venues.kit.past_pages import newest_share
 from barograph_demo.servers import binance_rest, rest
 from barograph_demo.servers.binance import BAN_MS as BINANCE_BAN_MS
 from barograph_demo.servers.binance import running_binance
@@ -31,11 +34,12 @@ from barograph_demo.servers.chain import TokenLedger
 from barograph_demo.servers.control import ServerAddress, send_command
 from barograph_demo.servers.exchange import BAN_MS, LIMIT_MS, LIMIT_REQUESTS, running_exchange
 from barograph_demo.servers.facilitator import running_facilitator
-from barograph_demo.servers.faults import FAULTS_BY_SERVER, BinanceFaults, ExchangeFaults
+from barograph_demo.servers.faults import BinanceFaults, ExchangeFaults
 from barograph_demo.servers.faulty_market import FaultyMarket
 from barograph_demo.servers.hyperliquid import WEIGHT_PER_MINUTE, running_hyperliquid
 from barograph_demo.servers.identity import running_identity
 from barograph_demo.servers.macro_server import running_macro
+from barograph_demo.servers.registry import FAULTS_BY_SERVER
 from barograph_demo.servers.tickers import newest_ratio, position_tickers
 from barograph_demo.world.contracts import LIVE_SYMBOLS, live_symbols
 from barograph_demo.world.liquidations import LONG
@@ -189,18 +193,21 @@ def test_the_replays_short_replies_decode_like_the_complete_ones(
     since: int, past_the_hour: int
 ) -> None:
     at = EPOCH + since * HOUR + past_the_hour
-    kept = {name: Instrument(name, name.removesuffix("USDT"), None) for name in live_symbols(at)}
+    kept = {name: ListedContract(name.removesuffix("USDT")) for name in live_symbols(at)}
     listed = [each for each in WORLD.contracts(at) if each.symbol in kept]
-    short = decode_tickers(position_tickers(WORLD, listed, at), kept).perpetuals
-    complete = decode_tickers(msgspec.json.encode(ask_bybit(at, "tickers")), kept).perpetuals
-    # The replay needs no mark prices.
-    assert short == tuple(replace(each, mark_price=None) for each in complete)
+    short = decode_tickers(position_tickers(WORLD, listed, at), kept, at).perpetuals
+    complete = decode_tickers(msgspec.json.encode(ask_bybit(at, "tickers")), kept, at).perpetuals
+    # The replay needs no other prices and no volumes.
+    others = ("mark_price", "index_price", "volume_24h_usd", "volume_24h_coins")
+    nothing: dict[str, Any] = dict.fromkeys(others)
+    assert short == {name: replace(each, **nothing) for name, each in complete.items()}
     assert len(short) == len(kept)
     for contract in listed[:5]:
         query = {"symbol": contract.symbol, "period": "5min", "limit": "3"}
         whole = msgspec.json.encode(ask_bybit(at, "account-ratio", **query))
-        share = decode_long_accounts(newest_ratio(WORLD, contract, at), contract.symbol)
-        assert share == decode_long_accounts(whole, contract.symbol)
+        name = contract.symbol
+        share = newest_share(decode_ratios(newest_ratio(WORLD, contract, at), name), name)
+        assert share == newest_share(decode_ratios(whole, name), name)
         assert 0 <= at - share.sampled_at < 5 * MINUTE
 
 

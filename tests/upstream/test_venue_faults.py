@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from barograph.kit.timestamps import HOUR
-from barograph_demo.servers.faults import FAULTS_BY_SERVER
+from barograph_demo.servers.registry import FAULTS_BY_SERVER
 from support.venue_stack import NAMES, VenueStack, running_venues
 
 pytestmark = pytest.mark.thorough
@@ -217,8 +217,8 @@ def test_contract_of_an_unknown_class_is_unavailable(seen: dict[tuple[str, str],
 
 @pytest.mark.outcome(
     "One of several exchanges has no fresh reading",
-    "Until it recovers, its own data returns 502, and totals and weighted rates of its coins "
-    "are null and name it. `/api/v1/venues` says how it fails.",
+    "Until it recovers, its own data returns 502. Totals and weighted rates of its coins are "
+    "partial, name it and say how large it last was. `/api/v1/venues` says how it fails.",
 )
 @pytest.mark.parametrize(("venue", "fault"), SILENCING)
 def test_a_venue_without_a_reading_is_unavailable_and_named(
@@ -228,9 +228,10 @@ def test_a_venue_without_a_reading_is_unavailable_and_named(
     assert (found["status"], found["after"]) == (502, 200)
     assert found["venue"]["failure"] == KINDS[fault]
     assert found["venue"]["state"] != "ok"
-    assert found["cross"]["totalOpenInterestUsd"] is None
-    assert found["cross"]["weightedFundingRatePct8h"] is None
-    assert [each["venue"] for each in found["cross"]["openInterestMissing"]] == [venue]
+    cross = found["cross"]
+    assert cross["totalOpenInterestUsd"] < cross["openInterestWithMissingUsd"]
+    assert cross["weightedFundingRatePct8h"] is not None
+    assert [each["venue"] for each in cross["openInterestMissing"]] == [venue]
 
 
 @pytest.mark.outcome(

@@ -137,6 +137,11 @@ def cross_coin(coin: str) -> Call[records.CrossCoin]:
     return Call(f"/api/v1/cross/{quote(coin, safe='')}", records.CrossCoin)
 
 
+def carry(*, window: str | None = None, coin: str | None = None) -> Call[records.Carry]:
+    """What positions earned or paid in settled funding over `8h`, `24h`, `7d` or `30d`."""
+    return Call(_target("/api/v1/carry", window=window, coin=coin), records.Carry)
+
+
 def series(
     measure: str,
     *,

@@ -441,10 +441,41 @@ class Perpetuals(ListPage):
 
 
 class MissingVenue(Record):
-    """A venue without which a total is None."""
+    """A venue without which a result is partial, and how large it last was."""
 
     venue: str
     reason: str
+    lastUsd: float | None = None
+    lastCoins: float | None = None
+    last_as_of: Timestamp | None = None
+
+
+class OpenInterestChange(Record):
+    """How the open interest changed in 24 hours, at the same venues then and now.
+
+    The effects of price and positions add up to the change.
+    """
+
+    changes_from: Timestamp
+    venues: tuple[str, ...]
+    beforeUsd: float
+    changeUsd: float
+    changePct: float | None = None
+    priceEffectUsd: float | None = None
+    positionsEffectUsd: float | None = None
+    priceChangePct: float | None = None
+    coinsChangePct: float | None = None
+    price: str | None = None
+    positions: str | None = None
+
+
+class PricesOfVenues(Record):
+    """The lowest and the highest mark price of one coin among the venues."""
+
+    lowest: float
+    lowestVenue: str
+    highest: float
+    highestVenue: str
 
 
 class FundingSpread(Record):
@@ -489,11 +520,16 @@ class CrossVenue(Record):
     settledYearlyPct30d: float | None = None
     openInterestUsd: float | None = None
     openInterestCoins: float | None = None
+    sharePct: float | None = None
+    volume24hUsd: float | None = None
+    volume24hCoins: float | None = None
     weightPct: float | None = None
     multiplier: int | None = None
     price: float | None = None
     priceKind: str | None = None
     quote: str | None = None
+    indexPrice: float | None = None
+    basisPct: float | None = None
     fundingRatePct: float | None = None
     """As the venue states it, in percent per `fundingIntervalHours`."""
 
@@ -513,6 +549,9 @@ class CrossCoin(Record):
     venues: tuple[CrossVenue, ...]
     openInterestMissing: tuple[MissingVenue, ...]
     fundingMissing: tuple[MissingVenue, ...]
+    openInterestComplete: bool = False
+    volumeMissing: tuple[MissingVenue, ...] = ()
+    liquidationsIncomplete: tuple[str, ...] = ()
     as_of: Timestamp | None = None
     venue: str | None = None
     source: str | None = None
@@ -520,16 +559,57 @@ class CrossCoin(Record):
     deepestVenue: str | None = None
     totalOpenInterestUsd: float | None = None
     totalOpenInterestCoins: float | None = None
+    openInterestWithMissingUsd: float | None = None
+    openInterestChange24h: OpenInterestChange | None = None
+    totalVolume24hUsd: float | None = None
+    totalVolume24hCoins: float | None = None
     weightedFundingRatePct8h: float | None = None
     settledTo: Timestamp | None = None
     fundingSpread: FundingSpread | None = None
+    priceRange: PricesOfVenues | None = None
     liquidations24hAtLeastUsd: float | None = None
+    liquidations24hLongUsd: float | None = None
+    liquidations24hShortUsd: float | None = None
 
 
 class Cross(ListPage):
     """Every coin: BTC, ETH and SOL, then the others, the largest open interest first."""
 
     cross: tuple[CrossCoin, ...]
+
+
+class CarryVenue(Record):
+    """What longs paid to shorts for a coin at one venue, without fees and prices."""
+
+    venue: str
+    state: str
+    reason: str | None = None
+    contract: str | None = None
+    settledPct: float | None = None
+    yearlyPct: float | None = None
+    yearlyPctBefore: float | None = None
+
+
+class CarryCoin(Record):
+    """A coin at every venue, and the best pair of venues."""
+
+    coin: str
+    missing: tuple[str, ...]
+    venues: tuple[CarryVenue, ...]
+    settledTo: Timestamp | None = None
+    shortVenue: str | None = None
+    longVenue: str | None = None
+    pairPct: float | None = None
+    pairYearlyPct: float | None = None
+    pairYearlyPctChange: float | None = None
+
+
+class Carry(ListPage):
+    """Every coin over one window, the best pair first."""
+
+    window: str
+    notIncluded: str
+    carry: tuple[CarryCoin, ...]
 
 
 class VenueDispute(Record):

@@ -1,6 +1,7 @@
 """`barograph demo`: a complete simulated service on this machine."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -23,12 +24,22 @@ from barograph_demo.configuration import make_proof
 from barograph_demo.databases import move_history_away
 from barograph_demo.run import EXPIRED, run_demo, run_servers, run_world, switch_stances
 from barograph_demo.servers.control import send_command
-from barograph_demo.servers.faults import FAULTS_BY_SERVER, SILENCING
+from barograph_demo.servers.faults import SILENCING
 from barograph_demo.servers.identity import demo_token
 from barograph_demo.servers.mailbox import read_mailbox
+from barograph_demo.servers.registry import FAULTS_BY_SERVER, VENUE_SERVERS
 from barograph_demo.servers.wallets import DECIMALS, NETWORK, address_of
+from barograph_demo.world.venues import VENUES
 
 DEFAULT_DATA = Path("data/demo")
+
+
+def _venue_ports(command: Callable[..., None]) -> Callable[..., None]:
+    """Add an option for the port of each simulated venue; that of Bybit is `--port`."""
+    for name in VENUE_SERVERS:
+        command = click.option(f"--{name}-port", type=int)(command)
+    return command
+
 
 _data_option = click.option(
     "--data",
@@ -106,7 +117,7 @@ def demo(
     "part",
     type=click.Choice(
         [
-            *("exchange", "bybit", "hyperliquid", "binance"),
+            *("exchange", *VENUE_SERVERS),
             *("macro", "identity", "facilitator", "witness", "history", "stance"),
         ]
     ),
@@ -168,7 +179,7 @@ def fault(part: str, state: str, kind: str | None, data: Path, **limits: str | i
     if not reply["ok"]:
         raise click.UsageError(reply["error"])
     for shared in _shared(command) if part == "exchange" else ():
-        for name in ("hyperliquid", "binance"):
+        for name in VENUES:
             send_command(_place(data, name), shared)
     click.echo(f"{part}: {', '.join(reply['active']) or 'no fault'}")
 
@@ -331,9 +342,8 @@ def servers(port: int, data: Path) -> None:
 @click.option("--macro-port", type=int)
 @click.option("--identity-port", type=int)
 @click.option("--facilitator-port", type=int)
-@click.option("--hyperliquid-port", type=int)
-@click.option("--binance-port", type=int)
 @click.option("--witness-port", type=int)
+@_venue_ports
 @click.option("--extra-contracts", type=click.IntRange(0, 2000), default=0)
 @_data_option
 @child_option

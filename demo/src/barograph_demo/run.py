@@ -53,12 +53,10 @@ from barograph_demo.databases import (
 )
 from barograph_demo.files import load_or_create_anchor
 from barograph_demo.replay.replay import replay
-from barograph_demo.servers.binance import running_binance
-from barograph_demo.servers.control import HOST
+from barograph_demo.servers.control import HOST, ServerAddress
 from barograph_demo.servers.exchange import run_exchange
 from barograph_demo.servers.facilitator import load_ledger, running_facilitator
 from barograph_demo.servers.faults import WitnessFaults
-from barograph_demo.servers.hyperliquid import running_hyperliquid
 from barograph_demo.servers.identity import (
     DEMO_USERS,
     demo_token,
@@ -67,6 +65,7 @@ from barograph_demo.servers.identity import (
 )
 from barograph_demo.servers.macro_server import running_macro
 from barograph_demo.servers.mailbox import running_mailbox
+from barograph_demo.servers.registry import VENUE_SERVERS, VenueOfDemo
 from barograph_demo.servers.wallets import load_or_create_wallets
 from barograph_demo.servers.witness import WitnessServer, write_policy
 from barograph_demo.world.macro import MacroWorld
@@ -169,16 +168,22 @@ async def run_world(
         "macro_port": lambda port: running_macro(MacroWorld(world), port=port),
         "identity_port": lambda port: running_identity(load_or_create_key(data), port=port),
         "facilitator_port": lambda port: running_facilitator(load_ledger(data), port=port),
-        "hyperliquid_port": lambda port: running_hyperliquid(world, port=port),
-        "binance_port": lambda port: running_binance(world, port=port),
         "witness_port": lambda port: _witnesses(data).running(HOST, port),
     }
+    for name, venue in VENUE_SERVERS.items():
+        servers[f"{name}_port"] = partial(_on_port, venue, world)
     async with AsyncExitStack() as stack:
         for name, running in servers.items():
             given = ports.get(name)
             if given is not None:
                 await stack.enter_async_context(running(given))
         await run_exchange(world, HOST, port)
+
+
+def _on_port(
+    venue: VenueOfDemo, world: World, port: int
+) -> AbstractAsyncContextManager[ServerAddress]:
+    return venue.running(world, port=port)
 
 
 def _witnesses(data: Path) -> WitnessServer:

@@ -26,16 +26,17 @@ from barograph.cli.diagnosis import (
     note,
     open_problem,
 )
+from barograph.collector.app import ADAPTERS
 from barograph.errors import BarographError, ConfigurationError, UpstreamError
 from barograph.identity.provider import IdentityUnavailable
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.logs import configure_logs
 from barograph.payments.records import ChainUnavailable
-from barograph.settings import PREFIX, Settings
+from barograph.settings import PREFIX, VENUE_SETTINGS, Settings
 from barograph.terms.sources import SETTING, Unconfirmed
 from barograph.terms.store import unconfirmed_sources, without_unconfirmed
 from barograph.upstream.identity_providers import DISCOVERY, KEYS_PATH
-from barograph.venues.registry import BINANCE, BYBIT, HYPERLIQUID
+from barograph.venues.registry import VENUES
 
 CHECK_SECONDS = 50.0
 """The timeout of one check. All run at once, so this limits the command too. The Treasury may take
@@ -71,24 +72,38 @@ class Row(NamedTuple):
     ask: Check | None = None
     """What may be asked of a source that is not read; without it, only a connection is opened."""
 
+    address: Callable[[Settings], str] | None = None
+    """The service's address, if it is not that of `setting`."""
 
-def _venue(name: str, setting: str, page: str) -> Row:
+    def address_of(self, settings: Settings) -> str:
+        """The service's address."""
+        if self.address is not None:
+            return self.address(settings)
+        return str(getattr(settings, self.setting)).rstrip("/")
+
+
+def _venue(name: str) -> Row:
     return Row(
         partial(services.check_venue, name),
-        setting,
+        VENUE_SETTINGS.get(name, "venue_urls"),
         _VENUE_REMEDIES,
-        page,
+        ADAPTERS[name].time_path,
         lambda settings: name in settings.venue_names,
         "not configured; {detail} -> to read it, add it to BAROGRAPH_VENUES; docs/venues.md says "
         "what it publishes",
         source=name,
         ask=partial(services.check_venue, name, is_read=False),
+        address=ADAPTERS[name].rest_url,
     )
 
 
-def _stream(name: str, setting: str) -> Row:
-    check = partial(services.check_stream, name, setting)
-    return Row(check, setting, applies=lambda it: name in it.venue_names, source=name)
+def _stream(name: str) -> Row:
+    return Row(
+        partial(services.check_stream, name),
+        applies=lambda it: name in it.venue_names,
+        source=name,
+        address=partial(services.stream_url, name),
+    )
 
 
 def _publisher(name: str, source: str, setting: str, *prefixes: str) -> Row:
@@ -130,11 +145,8 @@ CHECKS: Final = {
     "guides": Row(machine.check_guides),
     "limits": Row(machine.check_limits),
     "terms": Row(partial(machine.check_terms, CONFIRMED)),
-    "bybit": _venue(BYBIT, "exchange_rest_url", "/v5/market/time"),
-    "hyperliquid": _venue(HYPERLIQUID, "hyperliquid_url", "/info"),
-    "binance": _venue(BINANCE, "binance_rest_url", "/fapi/v1/time"),
-    "bybit-stream": _stream(BYBIT, "exchange_stream_url"),
-    "binance-stream": _stream(BINANCE, "binance_stream_url"),
+    **{name: _venue(name) for name in VENUES},
+    **{f"{name}-stream": _stream(name) for name, venue in VENUES.items() if venue.stream},
     "clock": Row(services.check_clock),
     "treasury": _publisher("treasury", "treasury", f"{PREFIX}RATES_URL", "treasury"),
     "nyfed": _publisher("nyfed", "nyfed", f"{PREFIX}RATES_URL", "sofr", "effr"),
@@ -264,7 +276,7 @@ async def _run(row: Row, settings: Settings, unconfirmed: Unconfirmed) -> Diagno
             return asked
     elif not applies:
         return note(row.otherwise or "")
-    elif problem := await open_problem(getattr(settings, row.setting)):
+    elif problem := await open_problem(row.address_of(settings)):
         detail = f"not read, because its terms are not confirmed; {problem.detail}"
         return problem._replace(status="note", detail=detail)
     remedy = (
@@ -282,7 +294,7 @@ async def _explained(row: Row, check: Check, settings: Settings) -> Diagnosis:
 
 
 async def _explain(row: Row, error: BarographError, settings: Settings) -> Diagnosis:
-    remedies, address = row.remedies, str(getattr(settings, row.setting)).rstrip("/")
+    remedies, address = row.remedies, row.address_of(settings)
     if not isinstance(remedies, str):
         remedies = remedies.get(getattr(error, "kind", ""), remedies[""])
     page = row.page if isinstance(row.page, str) else row.page(settings)

@@ -29,22 +29,16 @@ from barograph.kit.clock import system_clock
 from barograph.kit.timestamps import SECOND
 from barograph.macro.evidence import day_of, is_recent
 from barograph.payments.records import SCHEME, X402_VERSION
-from barograph.settings import PREFIX, REQUEST_SECONDS, Settings
+from barograph.settings import PREFIX, REQUEST_SECONDS, VENUE_SETTINGS, Settings
 from barograph.upstream.chain import JsonRpcChain
 from barograph.upstream.facilitator import HttpFacilitator
 from barograph.upstream.files import FileClient
 from barograph.upstream.identity_http import TokenIdentity
 from barograph.upstream.identity_providers import identity_provider
 from barograph.upstream.mail import SmtpSender, parse_smtp_url
-from barograph.venues.binance.stream import LIQUIDATIONS, PROOF
-from barograph.venues.bybit.messages import (
-    Subscribed,
-    decode_message,
-    subscribe_request,
-    topics_by_connection,
-)
+from barograph.venues.kit.stream import VenueStream
 from barograph.venues.records import classes_left_out
-from barograph.venues.registry import BINANCE, BYBIT, HYPERLIQUID, VENUES
+from barograph.venues.registry import BYBIT, HYPERLIQUID, VENUES
 
 MAX_SKEW_MS = 2_000
 MAX_BLOCK_AGE = 120 * SECOND
@@ -98,18 +92,27 @@ async def check_venue(name: str, settings: Settings, *, is_read: bool = True) ->
     return ok(detail)
 
 
-async def check_stream(name: str, setting: str, settings: Settings) -> Diagnosis:
+def stream_url(name: str, settings: Settings) -> str:
+    """The address of a venue's websocket."""
+    return VENUES[name].stream_url(ADAPTERS[name].rest_url(settings))
+
+
+async def check_stream(name: str, settings: Settings) -> Diagnosis:
     """Wait for the first message of the liquidation stream."""
-    address, seconds = getattr(settings, setting), 2 * REQUEST_SECONDS
-    rest = f"{PREFIX}{setting.upper().replace('STREAM', 'REST')}"
+    address, seconds = stream_url(name, settings), 2 * REQUEST_SECONDS
+    rest = f"{PREFIX}{VENUE_SETTINGS.get(name, 'venue_urls').upper()}"
     remedy = f"check {rest}; a proxy or firewall may not pass websockets"
-    url = f"{address}?streams={LIQUIDATIONS}/{PROOF}@1s" if name == BINANCE else address
-    agent = settings.user_agent
+    stream, agent = ADAPTERS[name].stream, settings.user_agent
+    assert stream is not None
     try:
         async with connect(
-            url, proxy=None, open_timeout=seconds, close_timeout=0, user_agent_header=agent
+            address + stream.query,
+            proxy=None,
+            open_timeout=seconds,
+            close_timeout=0,
+            user_agent_header=agent,
         ) as socket:
-            return await _first_message(name, socket, seconds)
+            return await _first_message(stream, socket, seconds)
     except InvalidStatus as error:
         status = error.response.status_code
         if status in GEO_BLOCKS:
@@ -122,17 +125,18 @@ async def check_stream(name: str, setting: str, settings: Settings) -> Diagnosis
         return problem or failed(f"no websocket answers -> {remedy}")
 
 
-async def _first_message(name: str, socket: ClientConnection, seconds: float) -> Diagnosis:
+async def _first_message(
+    stream: type[VenueStream], socket: ClientConnection, seconds: float
+) -> Diagnosis:
     """Bybit confirms a subscription, Binance sends a mark price."""
-    if name == BYBIT:
-        await socket.send(subscribe_request(1, *topics_by_connection(["BTCUSDT"])))
+    for request in stream.connection.hello:
+        await socket.send(request)
     try:
         message = await asyncio.wait_for(socket.recv(decode=False), seconds)
     except TimeoutError:
         return failed("it connects, but sends nothing -> try again later")
-    reply = decode_message(message) if name == BYBIT else None
-    if isinstance(reply, Subscribed) and not reply.accepted:
-        return failed(f"it refuses the subscription: {reply.detail} -> try again later")
+    if detail := stream.refusal(message):
+        return failed(f"it refuses the subscription: {detail} -> try again later")
     return ok("the liquidation stream answers")
 
 

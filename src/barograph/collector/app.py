@@ -3,7 +3,8 @@
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
-from typing import Final
+from importlib import import_module
+from typing import Final, cast
 
 from barograph.accuracy.assess import record_definition
 from barograph.collector.backfill import BackfillJob
@@ -59,21 +60,17 @@ from barograph.upstream.interest_rates import Rate, ReferenceRate, TreasuryYield
 from barograph.upstream.mail import SmtpSender
 from barograph.upstream.webhooks import HttpWebhookSender
 from barograph.upstream.witness import HttpWitnesses
-from barograph.venues.binance.exchange import BinanceExchange
-from barograph.venues.bybit.exchange import BybitExchange
-from barograph.venues.hyperliquid.exchange import HyperliquidExchange
-from barograph.venues.registry import BINANCE, BYBIT, HYPERLIQUID, source_of
+from barograph.venues.kit.adapter import VenueAdapter
+from barograph.venues.registry import VENUES, source_of
 from barograph.webhooks.delivery import Deliveries
 from barograph.webhooks.keys import shared_webhook_keys
 
 FILE_SECONDS = 20.0
 """Timeout of one file of daily figures, including retries. The Treasury has its own."""
 
-Adapter = BybitExchange | HyperliquidExchange | BinanceExchange
-ADAPTERS: Final[Mapping[str, type[Adapter]]] = {
-    BYBIT: BybitExchange,
-    HYPERLIQUID: HyperliquidExchange,
-    BINANCE: BinanceExchange,
+ADAPTERS: Final[Mapping[str, type[VenueAdapter]]] = {
+    name: cast("type[VenueAdapter]", import_module(f"barograph.venues.{name}.exchange").ADAPTER)
+    for name in VENUES
 }
 
 TREASURY = "US Treasury daily par yield curve"
@@ -175,7 +172,7 @@ def _public_log(settings: Settings, database: Database, ledger: Ledger, clock: C
 
 
 def _venue_jobs(
-    settings: Settings, exchanges: Sequence[Adapter], database: Database, clock: Clock
+    settings: Settings, exchanges: Sequence[VenueAdapter], database: Database, clock: Clock
 ) -> Iterator[Job]:
     for exchange in exchanges:
         name = exchange.venue.name

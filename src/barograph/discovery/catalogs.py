@@ -123,6 +123,7 @@ _NEWER = tuple(
         *(
             "perpetuals",
             "cross",
+            "carry",
             "venues",
             "series/funding",
             "liquidations",

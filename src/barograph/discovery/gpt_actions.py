@@ -10,8 +10,9 @@ LISTS = tuple(f"/api/v1/{name}" for name in ("perpetuals", "series", "liquidatio
 """Free JSON endpoints, by tag and by path. Badges, files and digests are left out."""
 
 SHORTENING = frozenset({"limit", "check"})
-MAX_ENTRIES = 100
-"""A reply without these parameters, or a longer list, would be too long for an action."""
+MAX_ENTRIES, MAX_LONG_ENTRIES = 100, 15
+"""A reply without these parameters, or a longer list, would be too long for an action. The
+second is for coins, each with all venues."""
 
 IMPOSSIBLE = frozenset({"401", "405", "414", "503"})
 """Statuses that no action gets, because it sends only described requests and no key."""
@@ -52,7 +53,7 @@ def _tags(paths: Schema) -> set[str]:
 
 def _operation(operation: Schema) -> Schema:
     parameters = [
-        _parameter(parameter)
+        _parameter(parameter, MAX_LONG_ENTRIES if "venues" in operation["tags"] else MAX_ENTRIES)
         for parameter in operation.get("parameters", ())
         if parameter.get("in") in {"query", "path"}
     ]
@@ -67,14 +68,14 @@ def _operation(operation: Schema) -> Schema:
     return {**kept, "responses": responses, "x-openai-isConsequential": False}
 
 
-def _parameter(given: Schema) -> Schema:
+def _parameter(given: Schema, most: int) -> Schema:
     """A parameter without its example; what keeps a long reply short is required."""
     kept = {name: value for name, value in given.items() if name != "example"}
     if given["name"] in SHORTENING:
         schema = {name: value for name, value in given["schema"].items() if name != "default"}
         if schema["type"] == "integer" and "maximum" not in schema:
-            schema["maximum"] = MAX_ENTRIES
-            kept["description"] += f" More than {MAX_ENTRIES} would not fit in an action."
+            schema["maximum"] = most
+            kept["description"] += f" More than {most} would not fit in an action."
         kept |= {"required": True, "schema": schema}
     return kept
 

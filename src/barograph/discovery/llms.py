@@ -41,6 +41,7 @@ _NOTES = {
     "getDerivatives": "`available` is false for an unknown symbol.",
     "getMarketState": "With a citation to quote.",
     "getCross": "Compare `settledPct8h`; live rates are estimates.",
+    "getCarry": "Without fees and prices.",
     "getEvents": "Pass the last `id` that you have seen as `after`.",
     "getStatus": "Always 200; read `status`.",
     "getHistory": "For the next page, pass `next` as `after`.",

@@ -1,34 +1,33 @@
-"""The same coin at several venues, side by side (pure).
+"""Every coin at all venues, side by side (pure).
 
-Venues match by the coin that each of them declares, never by price. A sum needs every venue that
-lists the coin. Values that disagree are shown beside each other and never averaged.
+Venues match by the coin that each of them declares, never by price.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import permutations
-from operator import itemgetter
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-from msgspec import Struct
-
-from barograph.kit.timestamps import iso_timestamp
+from barograph.kit.text import usd
+from barograph.kit.timestamps import DAY, MINUTE, iso_timestamp
+from barograph.markets.cross_coins import (
+    OPEN_INTEREST,
+    CrossCoin,
+    CrossVenue,
+    State,
+    coin_of_venues,
+    depth,
+    is_far,
+    priced,
+)
 from barograph.markets.disputes import Dispute, Measure
+from barograph.markets.frames import is_near
+from barograph.markets.last_known import KEPT_FOR, KnownValues, LastKnown, has_jumped
 from barograph.markets.liquidations import LiquidationTotals
-from barograph.markets.settlements import RATE_DIGITS, SettledSums, SettledWindows
+from barograph.markets.settlements import SettledWindows
 from barograph.markets.view import FreshnessLimits, is_fresh
 from barograph.venues.facts import Venue
-from barograph.venues.records import MAJORS, Perpetual, Perpetuals
-from barograph.venues.registry import VENUES
-
-State = Literal["ok", "disputed", "different asset", "stale", "unavailable", "not listed"]
-
-PRICE, FUNDING, OPEN_INTEREST = "price", "funding", "open-interest"
-"""The measures whose dispute leaves a venue out of a result."""
-
-MAX_DIFFERENCE = 0.05
-"""How far a mark may be from that of the deepest venue before it counts as another asset."""
+from barograph.venues.records import MAJORS, Frame, Perpetual, Perpetuals
 
 MIN_COMMON = 8
 """If most of this many common coins differ, a venue's prices are wrong, not its assets."""
@@ -48,6 +47,10 @@ class VenueFacts(NamedTuple):
     failing_since: int | None = None
     disputed: Mapping[Measure, Dispute] = {}
     settled: SettledWindows | None = None
+    day_ago: Frame | None = None
+    """What 24-hour changes compare with."""
+
+    known: LastKnown = LastKnown()
 
     def state(self, limits: FreshnessLimits, now: int) -> tuple[State, str | None]:
         """The state of its data, and the reason unless it is `ok`."""
@@ -68,94 +71,6 @@ class VenueFacts(NamedTuple):
         return totals if is_shown else None
 
 
-class CrossVenue(NamedTuple):
-    """One coin at one venue. A venue with two contracts of a coin has two of these."""
-
-    venue: str
-    state: State
-    reason: str | None = None
-    contract: Perpetual | None = None
-    """None without a fresh reading."""
-
-    as_of: int | None = None
-    price: float | None = None
-    """The mark price of one coin."""
-
-    interest_usd: float | None = None
-    """Open interest, one-sided."""
-
-    interest_coins: float | None = None
-    """In single coins, whatever the contract's multiplier."""
-
-    funding_8h_pct: float | None = None
-    """The live rate: an estimate of the next settlement."""
-
-    settled: SettledSums | None = None
-    """What it settled in the windows of its coin; None if the shortest of them is unknown."""
-
-    settled_choices: Sequence[SettledSums] = ()
-    """The same, for the windows that ended last."""
-
-    liquidated_usd: tuple[float, float] | None = None
-    """Longs and shorts of 24 hours; None if unknown, or if we covered too little."""
-
-    disputed: tuple[str, ...] = ()
-
-    def missing(self, *measures: str) -> str | None:
-        """Why the open interest and these measures don't count; None if they do."""
-        if self.contract is None:
-            return self.reason
-        found = [each for each in self.disputed if each in measures]
-        if found:
-            return f"disputed: {', '.join(found)}"
-        return "it has no current open interest" if self.interest_usd is None else None
-
-
-class Missing(Struct, frozen=True):
-    """A venue without which a result is unknown."""
-
-    venue: str
-    reason: str
-
-
-class Spread(Struct, frozen=True, rename={"pct_8h": "pct8h"}):
-    """The widest difference of settled funding between venues, over the same eight hours."""
-
-    highest: str | None
-    """None, as `lowest`, if the compared venues settled the same."""
-
-    lowest: str | None
-    pct_8h: float
-    missing: tuple[str, ...] = ()
-    """The venues that are not compared: what they settled is unknown, or their funding disputed."""
-
-
-class CrossCoin(NamedTuple):
-    """One coin at every venue that lists it."""
-
-    asset: str
-    venues: Sequence[CrossVenue]
-    deepest: str | None
-    """The venue with the largest open interest, whose mark the others are compared with."""
-
-    open_interest_usd: float | None
-    open_interest_coins: float | None
-    open_interest_missing: Sequence[Missing]
-    funding_8h_pct: float | None
-    """Weighted by open interest."""
-
-    weights: Sequence[float | None]
-    """In percent, in the order of `venues`; None for a venue that is left out."""
-
-    funding_missing: Sequence[Missing]
-    settled_to: int | None
-    """When the windows of settled funding end, at all venues; None if none is known."""
-
-    spread: Spread | None
-    at_least_usd: float | None
-    """The liquidations that we saw; None if those of no venue are known."""
-
-
 class CrossMarket(NamedTuple):
     """Every coin, as known at `now`."""
 
@@ -168,7 +83,8 @@ class CrossMarket(NamedTuple):
     """The fresh readings."""
 
     coins: Mapping[str, CrossCoin]
-    """BTC, ETH and SOL, then the others, the largest open interest first."""
+    """BTC, ETH and SOL, then the others, the largest open interest first. A venue that is missing
+    counts with its last known values, so no coin changes its place."""
 
     @property
     def as_of(self) -> int:
@@ -190,21 +106,40 @@ def cross_market(facts: Mapping[str, VenueFacts], limits: FreshnessLimits, now: 
     fresh: list[Perpetuals] = []
     for fact in facts.values():
         absent = CrossVenue(fact.venue.name, *fact.state(limits, now))
-        if fact.reading is None:
-            unread.append(absent)  # it may list any coin
-        elif absent.state == "ok":
+        last = _last_values(fact, now)
+        if absent.state == "ok" and fact.reading is not None:
             fresh.append(fact.reading)
-            for entry in _entries(fact, fact.reading, _sums(fact, limits, now)):
+            for entry in _entries(fact, fact.reading, last, _sums(fact, limits, now)):
                 listed[entry[0]].append(entry[1])
-            for asset in fact.reading.unusable:
-                listed[asset].append(CrossVenue(fact.venue.name, "unavailable", _UNUSABLE))
+            absent = CrossVenue(fact.venue.name, "unavailable", _UNUSABLE)
+            coins: Iterable[str] = fact.reading.unusable
+        elif fact.reading is not None:
+            coins = {contract.asset for contract in fact.reading.contracts}
         else:
-            for asset in {contract.asset for contract in fact.reading.contracts}:
-                listed[asset].append(absent)
+            coins = {each.asset for each in last.values()}
+            if not coins:
+                unread.append(absent)  # it may list any coin
+        for asset, known in _by_asset(coins, last.values()).items():
+            listed[asset].append(absent._replace(last=known))
     wrong = _wrong_prices(listed.values())
-    coins = [_coin(asset, [*entries, *unread], wrong) for asset, entries in listed.items()]
-    coins.sort(key=lambda each: (each.asset not in MAJORS, -_known_interest(each), each.asset))
-    return CrossMarket(now, limits, facts, fresh, {coin.asset: coin for coin in coins})
+    compared = [
+        coin_of_venues(asset, [*entries, *unread], wrong) for asset, entries in listed.items()
+    ]
+    compared.sort(key=lambda each: (each.asset not in MAJORS, -_size(each), each.asset))
+    return CrossMarket(now, limits, facts, fresh, {coin.asset: coin for coin in compared})
+
+
+def _last_values(facts: VenueFacts, now: int) -> dict[str, KnownValues]:
+    known = facts.known.contracts.items()
+    return {name: each for name, each in known if now - each.at < KEPT_FOR}
+
+
+def _by_asset(assets: Iterable[str], values: Iterable[KnownValues]) -> dict[str, list[KnownValues]]:
+    found: dict[str, list[KnownValues]] = {asset: [] for asset in assets}
+    for each in values if found else ():
+        if each.asset in found:
+            found[each.asset].append(each)
+    return found
 
 
 _Sums = Mapping[str, tuple[float, float]]
@@ -220,60 +155,69 @@ def _sums(facts: VenueFacts, limits: FreshnessLimits, now: int) -> _Sums | None:
 
 
 def _entries(
-    facts: VenueFacts, reading: Perpetuals, sums: _Sums | None
+    facts: VenueFacts, reading: Perpetuals, last: Mapping[str, KnownValues], sums: _Sums | None
 ) -> Iterator[tuple[str, CrossVenue]]:
     """Each contract of a fresh reading, by its coin."""
-    why = "; ".join(each.why for each in facts.disputed.values()) or None
+    disputes: dict[str, str] = {name: each.why for name, each in facts.disputed.items()}
     unwatched = frozenset(reading.unwatched)
     settled = {} if facts.settled is None else facts.settled.contracts
+    day_ago = facts.day_ago
+    if day_ago is None or not is_near(day_ago.at, reading.as_of - DAY):
+        day_ago = Frame()
     for perpetual in reading.contracts:
-        coins = perpetual.open_interest_coins
-        entry = CrossVenue(
-            facts.venue.name,
-            "ok" if why is None else "disputed",
-            why,
-            perpetual,
-            reading.as_of,
-            perpetual.mark / perpetual.multiplier,
-            perpetual.open_interest_usd,
-            None if coins is None else coins * perpetual.multiplier,
-            perpetual.funding_8h_pct,
-            None,
-            settled.get(perpetual.contract, ()),
-            None
-            if sums is None or perpetual.contract in unwatched
-            else sums.get(perpetual.contract, _ZERO),
-            tuple(facts.disputed),
+        name, multiplier = perpetual.contract, perpetual.multiplier
+        known, why = last.get(name), disputes
+        if has_jumped(known, perpetual, reading.as_of):
+            why = {OPEN_INTEREST: _jump(known, perpetual, reading.as_of), **disputes}
+        yield (
+            perpetual.asset,
+            CrossVenue(
+                venue=facts.venue.name,
+                state="disputed" if why else "ok",
+                reason="; ".join(why.values()) or None,
+                contract=perpetual,
+                as_of=reading.as_of,
+                price=perpetual.mark / multiplier,
+                interest_usd=perpetual.open_interest_usd,
+                interest_coins=_times(perpetual.open_interest_coins, multiplier),
+                volume_usd=perpetual.volume_24h_usd,
+                volume_coins=_times(perpetual.volume_24h_coins, multiplier),
+                funding_8h_pct=perpetual.funding_8h_pct,
+                settled_choices=settled.get(name, ()),
+                liquidated_usd=None if sums is None or name in unwatched else sums.get(name, _ZERO),
+                disputed=tuple(why),
+                last=() if known is None else (known,),
+                day_ago=day_ago.at,
+                before=day_ago.contracts.get(name),
+            ),
         )
-        yield perpetual.asset, entry
 
 
-def _priced(entries: Iterable[CrossVenue]) -> list[tuple[float, CrossVenue]]:
-    """The entries whose price is known and not disputed, with that price."""
-    return [(e.price, e) for e in entries if e.price is not None and PRICE not in e.disputed]
+def _times(size: float | None, multiplier: int) -> float | None:
+    return None if size is None else size * multiplier
 
 
-def _depth(priced: tuple[float, CrossVenue]) -> float:
-    """The open interest, unless it is unknown or disputed."""
-    entry = priced[1]
-    return 0.0 if OPEN_INTEREST in entry.disputed else entry.interest_usd or 0.0
-
-
-def _is_far(price: float, usual: float) -> bool:
-    return abs(price - usual) > MAX_DIFFERENCE * usual
+def _jump(known: KnownValues | None, now: Perpetual, at: int) -> str:
+    assert known is not None
+    assert now.open_interest_usd is not None
+    return (
+        f"its open interest went from {usd(known.open_interest_usd)} to "
+        f"{usd(now.open_interest_usd)} in {max(1, round((at - known.at) / MINUTE))} min, which we "
+        "compare with the other venues first"
+    )
 
 
 def _wrong_prices(coins: Iterable[Sequence[CrossVenue]]) -> set[str]:
     """The venues that differ from the majority in most coins; of two, the deepest is right."""
     compared: dict[str, list[bool]] = defaultdict(list)
     for entries in coins:
-        known = _priced(entries)
+        known = priced(entries)
         if len(known) <= 1:
             continue
         is_majority = len(known) > 2  # noqa: PLR2004
-        usual = median(price for price, _ in known) if is_majority else max(known, key=_depth)[0]
+        usual = median(price for price, _ in known) if is_majority else max(known, key=depth)[0]
         for price, each in known:
-            compared[each.venue].append(_is_far(price, usual))
+            compared[each.venue].append(is_far(price, usual))
     return {
         name
         for name, found in compared.items()
@@ -281,107 +225,5 @@ def _wrong_prices(coins: Iterable[Sequence[CrossVenue]]) -> set[str]:
     }
 
 
-def _compared(
-    entry: CrossVenue, deepest: tuple[float, CrossVenue] | None, wrong: Collection[str]
-) -> CrossVenue:
-    """An entry, marked if its price is too far from the deepest venue's."""
-    if deepest is None or entry.price is None or PRICE in entry.disputed:
-        return entry
-    price, venue = deepest[0], deepest[1].venue
-    if not _is_far(entry.price, price):
-        return entry
-    why = (
-        f"its mark of {entry.price:.6g} per coin is more than {100 * MAX_DIFFERENCE:g} % from "
-        f"{price:.6g} at {VENUES[venue].title}"
-    )
-    if entry.venue not in wrong:
-        return entry._replace(state="different asset", reason=why)
-    why += "; most of its other marks differ as much"
-    return entry._replace(state="disputed", reason=why, disputed=(*entry.disputed, PRICE))
-
-
-def _coin(asset: str, listed: Sequence[CrossVenue], wrong: Collection[str]) -> CrossCoin:
-    right = _priced(each for each in listed if each.venue not in wrong)
-    deepest = max(right, key=_depth, default=None)
-    entries = [_compared(each, deepest, wrong) for each in listed]
-    settled_to = _common_end(entry for entry in entries if entry.state != "different asset")
-    entries = [_settled(entry, settled_to) for entry in entries]
-    expected = [entry for entry in entries if entry.state != "different asset"]
-    missing = _missing(expected, PRICE, OPEN_INTEREST)
-    unweighted = _missing(expected, PRICE, OPEN_INTEREST, FUNDING)
-    total = None if missing else _sum(each.interest_usd for each in expected)
-    has_coins = not missing and all(each.interest_coins is not None for each in expected)
-    weights = [None if unweighted else _share(entry, total) for entry in entries]
-    funding = [
-        weight * each.funding_8h_pct / 100
-        for each, weight in zip(entries, weights, strict=True)
-        if weight is not None and each.funding_8h_pct is not None
-    ]
-    seen = [each.liquidated_usd for each in expected if each.liquidated_usd is not None]
-    return CrossCoin(
-        asset=asset,
-        venues=entries,
-        deepest=None if deepest is None else deepest[1].venue,
-        open_interest_usd=total,
-        open_interest_coins=_sum(each.interest_coins for each in expected) if has_coins else None,
-        open_interest_missing=missing,
-        funding_8h_pct=sum(funding) if funding else None,
-        weights=weights,
-        funding_missing=unweighted,
-        settled_to=settled_to,
-        spread=_spread(expected),
-        at_least_usd=sum(map(sum, seen)) if seen else None,
-    )
-
-
-def _share(entry: CrossVenue, total: float | None) -> float | None:
-    """The weight in percent; None without any open interest, and for another asset."""
-    if not total or entry.interest_usd is None or entry.state == "different asset":
-        return None
-    return 100 * entry.interest_usd / total
-
-
-def _missing(entries: Sequence[CrossVenue], *measures: str) -> list[Missing]:
-    return [Missing(entry.venue, why) for entry in entries if (why := entry.missing(*measures))]
-
-
-def _sum(values: Iterable[float | None]) -> float:
-    return sum(value for value in values if value is not None)
-
-
-def _common_end(entries: Iterable[CrossVenue]) -> int | None:
-    """The end of the windows that most venues know; of two, the later one."""
-    ends = Counter(settled.end for entry in entries for settled in entry.settled_choices)
-    return max(ends, key=lambda end: (ends[end], end), default=None)
-
-
-def _settled(entry: CrossVenue, end: int | None) -> CrossVenue:
-    known = (settled for settled in entry.settled_choices if settled.end == end)
-    return entry._replace(settled=next(known, None))
-
-
-def _spread(entries: Sequence[CrossVenue]) -> Spread | None:
-    """None with fewer than two venues. Of equal ones, the first is named."""
-    rates = [
-        (entry.settled.pct_8h, entry.venue)
-        for entry in entries
-        if entry.settled is not None and FUNDING not in entry.disputed
-    ]
-    compared = {venue for _, venue in rates}
-    missing = tuple(dict.fromkeys(e.venue for e in entries if e.venue not in compared))
-    # A venue with two contracts of a coin has no spread with itself.
-    pairs = [
-        (round(high - low, RATE_DIGITS), highest, lowest)
-        for (high, highest), (low, lowest) in permutations(rates, 2)
-        if highest != lowest
-    ]
-    if not pairs:
-        return None
-    widest, highest, lowest = max(pairs, key=itemgetter(0))
-    if not widest:
-        return Spread(None, None, 0.0, missing)
-    return Spread(highest, lowest, widest, missing)
-
-
-def _known_interest(coin: CrossCoin) -> float:
-    return _sum(venue.interest_usd for venue in coin.venues if venue.state != "different asset")
+def _size(coin: CrossCoin) -> float:
+    return coin.open_interest.with_missing_usd or 0.0

@@ -18,12 +18,15 @@ from barograph.kit.documents import JSON, Document
 from barograph.kit.lists import ListBody, ListHead
 from barograph.kit.timestamps import SECOND, iso_timestamp
 from barograph.kit.wire import Notice, WireModel
-from barograph.markets.cross import (
+from barograph.markets.cross import CrossMarket, VenueFacts
+from barograph.markets.cross_coins import (
+    Change,
     CrossCoin,
-    CrossMarket,
     CrossVenue,
+    Direction,
+    Missing,
+    PriceRange,
     State,
-    VenueFacts,
 )
 from barograph.markets.documents import FundingRatePct, NextFundingTime
 from barograph.markets.perpetuals import AsOf
@@ -55,10 +58,44 @@ NoNext = Annotated[str | None, _is("Always null: there is only one page.")]
 
 
 class MissingVenue(WireModel):
-    """A venue without which a result is null."""
+    """A venue without which a result is partial, and how large it last was, within 7 days."""
 
     venue: str
     reason: str
+    lastUsd: Annotated[
+        Number, _is("Last known open interest, or volume in `volumeMissing`; never a disputed one.")
+    ]
+    lastCoins: Number
+    last_as_of: Annotated[Text, _is("Time of that value.")]
+
+
+class OpenInterestChange(WireModel):
+    """How the open interest changed in 24 hours, at the same venues then and now."""
+
+    changes_from: Annotated[str, _is("Time of the readings before, 24 h ± 5 min ago.")]
+    venues: Annotated[list[str], _is("The venues that are known at both times.")]
+    beforeUsd: Annotated[float, _is("Open interest at these venues then.")]
+    changeUsd: Annotated[float, _is("Effects of price and positions together.")]
+    changePct: Number
+    priceEffectUsd: Annotated[
+        Number, _is("Change by the price: mean coins times the price change. Null without coins.")
+    ]
+    positionsEffectUsd: Annotated[
+        Number, _is("Change by positions: mean price times the change in coins.")
+    ]
+    priceChangePct: Annotated[Number, _is("At the largest of the venues.")]
+    coinsChangePct: Annotated[Number, _is("Change of the number of coins.")]
+    price: Annotated[Direction | None, _is("`flat` below 1 %.")]
+    positions: Annotated[Direction | None, _is("Direction of the coins; `flat` below 1 %.")]
+
+
+class PricesOfVenues(WireModel):
+    """The lowest and the highest mark price of one coin among the venues."""
+
+    lowest: float
+    lowestVenue: str
+    highest: float
+    highestVenue: str
 
 
 class FundingSpread(WireModel):
@@ -101,6 +138,9 @@ class CrossVenueEntry(WireModel):
     settledYearlyPct30d: Number
     openInterestUsd: Annotated[Number, _is("One-sided.")]
     openInterestCoins: Annotated[Number, _is("One-sided, in single coins, also for 1000PEPE.")]
+    sharePct: Annotated[Number, _is("Share of `openInterestWithMissingUsd`, in percent.")]
+    volume24hUsd: Annotated[Number, _is("Turnover of 24 hours, as the venue counts it.")]
+    volume24hCoins: Annotated[Number, _is("In single coins.")]
     weightPct: Annotated[Number, _is("Weight in `weightedFundingRatePct8h`, in percent.")]
 
 
@@ -121,6 +161,8 @@ class CrossVenueBody(CrossVenueEntry):
     price: Annotated[Number, _is("Price of `priceKind`, in `quote`.")]
     priceKind: Annotated[Text, _is("`last` or `mark`.")]
     quote: Annotated[Text, _is("Currency of the price, such as `USDT`.")]
+    indexPrice: Annotated[Number, _is("The index or oracle price that the mark follows.")]
+    basisPct: Annotated[Number, _is("Mark price above the index, in percent.")]
     fundingRatePct: FundingRatePct
     fundingIntervalHours: Annotated[Number, _is("Hours between two settlements.")]
     nextFundingTime: NextFundingTime
@@ -134,14 +176,28 @@ class CrossVenueBody(CrossVenueEntry):
 class _CrossTotals(WireModel):
     coin: Annotated[str, _is("The coin without multiplier, such as `PEPE`.")]
     deepestVenue: Annotated[Text, _is("The largest; we compare the other marks with it.")]
-    totalOpenInterestUsd: Annotated[Number, _is("Null if `openInterestMissing` names a venue.")]
-    totalOpenInterestCoins: Annotated[Number, _is("Also null if a venue sends only USD.")]
+    totalOpenInterestUsd: Annotated[
+        Number, _is("Sum of what is known: partial if `openInterestMissing` names a venue.")
+    ]
+    totalOpenInterestCoins: Annotated[Number, _is("Null if a venue sends only USD.")]
+    openInterestComplete: Annotated[bool, _is("Whether no venue is missing.")]
     openInterestMissing: list[MissingVenue]
+    openInterestWithMissingUsd: Annotated[
+        Number, _is("The sum with the last known value of each missing venue.")
+    ]
+    openInterestChange24h: Annotated[
+        OpenInterestChange | None, _is("Null if no venue is known at both times.")
+    ]
+    totalVolume24hUsd: Annotated[
+        Number, _is("Turnover of 24 hours: partial if `volumeMissing` names a venue.")
+    ]
+    totalVolume24hCoins: Number
+    volumeMissing: list[MissingVenue]
     weightedFundingRatePct8h: Annotated[
         Number,
         _is(
-            "Live rates weighted by open interest: an estimate. Null if `fundingMissing` names "
-            "a venue."
+            "Live rates weighted by open interest: an estimate, without the venues in "
+            "`fundingMissing`."
         ),
     ]
     fundingMissing: list[MissingVenue]
@@ -152,7 +208,13 @@ class _CrossTotals(WireModel):
     fundingSpread: Annotated[
         FundingSpread | None, _is("Null unless two venues have `settledPct8h`.")
     ]
+    priceRange: Annotated[PricesOfVenues | None, _is("Mark prices per coin.")]
     liquidations24hAtLeastUsd: Annotated[Number, _is("What we saw: a lower bound, no total.")]
+    liquidations24hLongUsd: Annotated[Number, _is("The longs among them.")]
+    liquidations24hShortUsd: Number
+    liquidationsIncomplete: Annotated[
+        list[str], _is("Venues whose liquidations are unknown or not all published.")
+    ]
 
 
 class CrossEntry(_CrossTotals):
@@ -236,7 +298,7 @@ def encoded_coins(market: CrossMarket) -> list[bytes]:
     """Every coin as JSON, as in the list."""
     encode = msgspec.json.Encoder().encode
     return [
-        encode({**_totals(coin), "venues": list(map(_row, coin.venues, coin.weights))})
+        encode({**_totals(coin), "venues": [_row(coin, *each) for each in _weighted(coin)]})
         for coin in market.coins.values()
     ]
 
@@ -260,7 +322,7 @@ def coin_document(market: CrossMarket, coin: CrossCoin) -> Document:
     absent = [CrossVenue(name, "not listed") for name in market.facts if name not in listed]
     weights = chain(coin.weights, repeat(None))
     rows = [
-        {**_row(each, weight), **_details(market, each)}
+        {**_row(coin, each, weight), **_details(market, each)}
         for each, weight in zip([*coin.venues, *absent], weights, strict=False)
     ]
     return _document(market, msgspec.json.encode({**head, **_totals(coin), "venues": rows}))
@@ -285,21 +347,69 @@ def _document(
 
 
 def _totals(coin: CrossCoin) -> dict[str, Any]:
+    interest, volume = coin.open_interest, coin.volume
+    longs, shorts = coin.liquidated_usd or (None, None)
     return {
         "coin": coin.asset,
         "deepestVenue": coin.deepest,
-        "totalOpenInterestUsd": _rounded(coin.open_interest_usd, 2),
-        "totalOpenInterestCoins": coin.open_interest_coins,
-        "openInterestMissing": coin.open_interest_missing,
+        "totalOpenInterestUsd": _rounded(interest.usd, 2),
+        "totalOpenInterestCoins": interest.coins,
+        "openInterestComplete": not interest.missing,
+        "openInterestMissing": list(map(_missing, interest.missing)),
+        "openInterestWithMissingUsd": _rounded(interest.with_missing_usd, 2),
+        "openInterestChange24h": None if coin.change is None else _change(coin.change),
+        "totalVolume24hUsd": _rounded(volume.usd, 2),
+        "totalVolume24hCoins": volume.coins,
+        "volumeMissing": list(map(_missing, volume.missing)),
         "weightedFundingRatePct8h": _rounded(coin.funding_8h_pct, RATE_DIGITS),
-        "fundingMissing": coin.funding_missing,
+        "fundingMissing": list(map(_missing, coin.funding_missing)),
         "settledTo": _text(coin.settled_to),
         "fundingSpread": coin.spread,
+        "priceRange": None if coin.prices is None else _prices(coin.prices),
         "liquidations24hAtLeastUsd": _rounded(coin.at_least_usd, 2),
+        "liquidations24hLongUsd": _rounded(longs, 2),
+        "liquidations24hShortUsd": _rounded(shorts, 2),
+        "liquidationsIncomplete": coin.liquidations_incomplete,
     }
 
 
-def _row(each: CrossVenue, weight: float | None) -> dict[str, Any]:
+def _missing(each: Missing) -> dict[str, Any]:
+    return {
+        "venue": each.venue,
+        "reason": each.reason,
+        "lastUsd": _rounded(each.last_usd, 2),
+        "lastCoins": each.last_coins,
+        "last_as_of": _text(each.last_at),
+    }
+
+
+def _change(each: Change) -> dict[str, Any]:
+    change, by_price = round(each.change_usd, 2), _rounded(each.price_effect_usd, 2)
+    price, positions = each.quadrant or (None, None)
+    return {
+        "changes_from": _text(each.since),
+        "venues": each.venues,
+        "beforeUsd": round(each.before_usd, 2),
+        "changeUsd": change,
+        "changePct": _rounded(each.usd_pct, 4),
+        "priceEffectUsd": by_price,
+        "positionsEffectUsd": None if by_price is None else round(change - by_price, 2),
+        "priceChangePct": _rounded(each.price_pct, 4),
+        "coinsChangePct": _rounded(each.coins_pct, 4),
+        "price": price,
+        "positions": positions,
+    }
+
+
+def _prices(each: PriceRange) -> dict[str, Any]:
+    return dict(zip(PricesOfVenues.model_fields, each, strict=True))
+
+
+def _weighted(coin: CrossCoin) -> Iterator[tuple[CrossVenue, float | None]]:
+    return zip(coin.venues, coin.weights, strict=True)
+
+
+def _row(coin: CrossCoin, each: CrossVenue, weight: float | None) -> dict[str, Any]:
     settled = each.settled.all_pct if each.settled is not None else (None,) * len(WINDOW_DAYS)
     return {
         "venue": each.venue,
@@ -312,6 +422,9 @@ def _row(each: CrossVenue, weight: float | None) -> dict[str, Any]:
         **dict(zip(_SETTLED_YEARLY, map(yearly, settled, WINDOW_DAYS.values()), strict=True)),
         "openInterestUsd": each.interest_usd,
         "openInterestCoins": each.interest_coins,
+        "sharePct": _rounded(coin.share_pct(each), 2),
+        "volume24hUsd": each.volume_usd,
+        "volume24hCoins": each.volume_coins,
         "weightPct": _rounded(weight, 2),
     }
 
@@ -339,11 +452,15 @@ def _details(market: CrossMarket, each: CrossVenue) -> dict[str, Any]:
 
 def _table_rows(coin: CrossCoin) -> Iterator[list[Any]]:
     totals = _totals(coin)
-    totals["openInterestMissing"] = " ".join(each.venue for each in coin.open_interest_missing)
-    totals["fundingMissing"] = " ".join(each.venue for each in coin.funding_missing)
-    totals["fundingSpread"] = None if coin.spread is None else coin.spread.pct_8h
-    for each, weight in zip(coin.venues, coin.weights, strict=True):
-        yield [*totals.values(), *_row(each, weight).values()]
+    for name in ("openInterestMissing", "volumeMissing", "fundingMissing"):
+        totals[name] = " ".join(each["venue"] for each in totals[name])
+    totals["openInterestComplete"] = str(totals["openInterestComplete"]).lower()
+    totals["openInterestChange24h"] = coin.change and _rounded(coin.change.usd_pct, 4)
+    totals["fundingSpread"] = coin.spread and coin.spread.pct_8h
+    totals["priceRange"] = coin.prices and f"{coin.prices.lowest} {coin.prices.highest}"
+    totals["liquidationsIncomplete"] = " ".join(coin.liquidations_incomplete)
+    for each, weight in _weighted(coin):
+        yield [*totals.values(), *_row(coin, each, weight).values()]
 
 
 def yearly(pct: float | None, days: float) -> float | None:
@@ -440,6 +557,8 @@ _OWN = {
     "price": "last_price",
     "priceKind": "price_kind",
     "quote": "quote",
+    "indexPrice": "index_price",
+    "basisPct": "basis_pct",
     "fundingRatePct": "funding_rate_pct",
     "fundingIntervalHours": "funding_interval_hours",
     "nextFundingTime": "next_funding_time",

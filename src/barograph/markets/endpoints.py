@@ -7,6 +7,7 @@ from typing import NamedTuple
 from starlette.requests import Request
 
 from barograph.board.board import Board
+from barograph.errors import InvalidRequest
 from barograph.kit.documents import Document, HotKey
 from barograph.kit.http import ApiRouter, DocumentResponse
 from barograph.kit.lists import (
@@ -14,10 +15,20 @@ from barograph.kit.lists import (
     VENUE_IN_USE_PARAMETER,
     also_table,
     given_parameters,
+    one_of,
     page_limit,
     wants_csv,
 )
 from barograph.kit.wire import Schema, operation, parameter
+from barograph.markets.carry import DEFAULT_WINDOW, CarryCoin, carry
+from barograph.markets.carry_documents import (
+    CARRY_COLUMNS,
+    CARRY_PATH,
+    CarryList,
+    carry_document,
+    carry_table,
+    encoded_carry,
+)
 from barograph.markets.cross import CrossMarket
 from barograph.markets.cross_documents import (
     CROSS_COLUMNS,
@@ -53,6 +64,7 @@ from barograph.markets.perpetuals import (
     perpetual_document,
 )
 from barograph.markets.reader import CrossReader, MarketReader
+from barograph.markets.settlements import WINDOW_DAYS
 from barograph.markets.symbols import (
     DEFAULT_SYMBOL,
     NAME_PATTERN,
@@ -181,6 +193,7 @@ class CrossAnswer:
         self.board, self.reader = board, reader
         self._market: CrossMarket | None = None
         self._coins: Sequence[bytes] = ()
+        self._carry: dict[str, tuple[Sequence[CarryCoin], Sequence[bytes]]] = {}
         self._documents: dict[HotKey, Document] = {}
 
     def venues(self) -> Document:
@@ -212,10 +225,33 @@ class CrossAnswer:
         keys = [(f"{CROSS_PATH}/{coin.asset}", b"")]
         return self._kept(keys, lambda: coin_document(market, coin))
 
+    def carry(self, given: Mapping[str, str], *, is_table: bool = False) -> Document:
+        """What positions earned or paid; raises as `CrossReader.market` and `coin`."""
+        limit, market = page_limit(given), self._current()
+        window = one_of(given, "window", WINDOW_DAYS, DEFAULT_WINDOW, InvalidRequest)
+        asset = self.reader.coin(market, given["coin"]).asset if "coin" in given else None
+        if window not in self._carry:
+            known = carry(market, window)
+            self._carry[window] = known, encoded_carry(known, window)
+        coins, encoded = self._carry[window]
+        if asset is not None:
+            place = [coin.asset for coin in coins].index(asset)
+            coins, encoded = coins[place : place + 1], encoded[place : place + 1]
+
+        def render() -> Document:
+            if is_table:
+                return carry_table(market, coins, window)
+            return carry_document(market, encoded[:limit], window)
+
+        if given.keys() & {"coin", "limit", "format"}:
+            return render()
+        query = f"window={window}".encode() if "window" in given else b""
+        return self._kept([(f"{CARRY_PATH}{'.csv' if is_table else ''}", query)], render)
+
     def _current(self) -> CrossMarket:
         market = self.reader.market(self.board)
         if market is not self._market:
-            self._market, self._coins, self._documents = market, (), {}
+            self._market, self._coins, self._carry, self._documents = market, (), {}, {}
         return market
 
     def _kept(self, keys: Sequence[HotKey], render: Callable[[], Document]) -> Document:
@@ -257,6 +293,26 @@ def cross_routes(answer: CrossAnswer) -> ApiRouter:
         is_table = wants_csv(request.url.path, given)
         return DocumentResponse(answer.table() if is_table else answer.listed(given), clock())
 
+    @router.get(f"{CARRY_PATH}.csv")
+    @router.get(
+        CARRY_PATH,
+        **operation(
+            "getCarry",
+            CarryList,
+            *_CARRY_PARAMETERS,
+            responses={
+                200: also_table(CARRY_COLUMNS),
+                400: "Invalid coin or parameter.",
+                404: "Unknown coin.",
+                **STALE,
+            },
+        ),
+    )
+    async def read_carry(request: Request) -> DocumentResponse:
+        given = given_parameters(request.query_params, _CARRY_PARAMETERS, "")
+        is_table = wants_csv(request.url.path, given)
+        return DocumentResponse(answer.carry(given, is_table=is_table), clock())
+
     @router.get(
         f"{CROSS_PATH}/{{coin}}",
         **operation(
@@ -295,3 +351,9 @@ _LIST_PARAMETERS = (VENUE_IN_USE_PARAMETER, FORMAT_PARAMETER, LIMIT_PARAMETER)
 _CROSS_PARAMETERS = (FORMAT_PARAMETER, LIMIT_PARAMETER)
 _COIN_RULE = "Coin (PEPE), base asset (1000PEPE), full contract name, or name (bitcoin)."
 _COIN = parameter("path", "coin", _COIN_RULE, example="ETH", pattern=NAME_PATTERN)
+_WINDOW_RULE = "Which settled funding: the last 8 or 24 hours, or 7 or 30 days."
+_CARRY_PARAMETERS = (
+    parameter("query", "window", _WINDOW_RULE, enum=list(WINDOW_DAYS), default=DEFAULT_WINDOW),
+    parameter("query", "coin", f"Only this one. {_COIN_RULE}", pattern=NAME_PATTERN),
+    *(FORMAT_PARAMETER, parameter("query", "limit", "Only the best pairs.", **_LIMIT)),
+)

@@ -7,7 +7,7 @@ each hour, so a change would appear and disappear.
 
 from base64 import b64decode, b64encode
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from operator import attrgetter
 from typing import NamedTuple
@@ -69,6 +69,10 @@ class FrameRecord:
     def forget_from(self, since: int) -> None:
         """Forget the frames of a time whose values are disputed."""
         del self._frames[bisect_left(self._frames, since, key=_at) :]
+
+    def newest_first(self) -> Iterator[Frame]:
+        """The frames, each decoded when it is asked for."""
+        return map(_decoded, reversed(self._frames))
 
     def day_before(self, at: int) -> Frame:
         """The frame nearest to 24 hours before; an empty one if none is near."""

@@ -34,7 +34,9 @@ from barograph.markets.frames import (
     frame_of,
     stored,
 )
+from barograph.markets.last_known import LastKnown, with_reading, without
 from barograph.markets.liquidations import LiquidationHour, LiquidationTotals, LiquidationTracker
+from barograph.markets.listings import ListingChange, record_listings
 from barograph.markets.market_events import (
     LISTINGS,
     Listings,
@@ -50,6 +52,7 @@ from barograph.markets.store import ReadingRow, Resolution
 from barograph.markets.view import (
     DAY_AGO,
     EXCHANGE_HEALTH,
+    LAST_KNOWN,
     LIQUIDATIONS,
     LONG_ACCOUNTS,
     LONG_ACCOUNTS_MAX_AGE,
@@ -74,6 +77,7 @@ from barograph.venues.records import (
 from barograph.venues.registry import (
     BYBIT,
     VENUES,
+    coin_of,
     publishes_liquidations,
     publishes_long_accounts,
 )
@@ -97,6 +101,7 @@ class MarketConclusion(NamedTuple):
     liquidation_hours: Sequence[LiquidationHour] = ()
     frames: Sequence[StoredFrame] = ()
     disputed_sides: Sequence[Span] = ()
+    listings: Sequence[ListingChange] = ()
     events: Sequence[NewEvent] = ()
     evidence: MarketEvidence | None = None
     """What signals and briefs judge by; None when there was no reading."""
@@ -134,6 +139,10 @@ class MarketJudge:
         self._changes: list[RegimeChange] = []
         self._events: list[NewEvent] = []
         self._listings: Listings | None = None
+        self._listing_changes: list[ListingChange] = []
+        self._has_listed = False
+        """Whether this process has recorded every listed contract."""
+
         self._evidence_before: MarketEvidence | None = None
         self.reading: Perpetuals | None = None
         self.stored: Perpetuals | None = None
@@ -158,6 +167,7 @@ class MarketJudge:
         self._trailing = TrailingRecord()
         self._frames = FrameRecord()
         self._framed: int | None = None
+        self._known = LastKnown()
         self.disputed: Mapping[Measure, Dispute] = {}
         """What is disputed now: it is recorded with a mark, but nothing is judged by it."""
 
@@ -180,6 +190,7 @@ class MarketJudge:
         await self.load_settled(tx, now)
         first = now - DAY - NEAR
         self._frames = FrameRecord(await store.frames_between(tx, self.venue, first, now))
+        self._known = await latest_snapshot(tx, LAST_KNOWN.of(self.venue)) or self._known
         if reading is None:
             return
         self.regime = await store.newest_of(tx, REGIME, self.venue)
@@ -243,7 +254,9 @@ class MarketJudge:
         the end of an outage.
         """
         is_new = reading is not self.reading  # the last one comes again at a change of venue
-        rows = self._due_rows(reading)
+        rows, frames = self._due_rows(reading), self._due_frames(reading)
+        if frames and now is not None:
+            self._known = with_reading(self._known, reading)
         if self.is_in_use and "open-interest" in self.disputed:
             reading = without_open_interest(reading)
         live = _bases(reading)
@@ -253,8 +266,7 @@ class MarketJudge:
         previous, self.regime = self.regime, self._judge_regime(reading)
         change = RegimeChange(reading.as_of, self.regime.label, self.regime.funding_8h_pct)
         self._events += self._regime_events(previous, change)
-        self._listings, listed = next_listings(self._listings, reading, self.reading)
-        self._events += listed
+        self._listings = self._list_contracts(reading)
         closed = self._liquidations.closed_hours(
             reading.as_of, self._trailing.newest_liquidation_hour
         )
@@ -278,8 +290,9 @@ class MarketJudge:
             watched=self._liquidations.unsaved_spans,
             regime_changes=list(self._changes),
             liquidation_hours=closed,
-            frames=self._due_frames(reading),
+            frames=frames,
             disputed_sides=sides,
+            listings=list(self._listing_changes),
             events=[
                 *self._events,
                 *self._switch_events(change),
@@ -344,6 +357,7 @@ class MarketJudge:
         if conclusion.evidence is not None:
             self.stored, self.shown = conclusion.evidence.reading, self
             self._events.clear()
+            self._listing_changes.clear()
         for hour in conclusion.liquidation_hours:
             self._trailing.add_liquidation_hour(hour)
         for row in conclusion.readings:
@@ -457,12 +471,32 @@ class MarketJudge:
             return []
         return [regime_event(self.venue, change, None if shown is None else shown.label)]
 
+    def _list_contracts(self, reading: Perpetuals) -> Listings:
+        """Note what was listed and delisted; the first time, everything that is listed."""
+        before = self._listings or Listings({})
+        after, events = next_listings(self._listings, reading, self.reading)
+        self._events += events
+        known = before.bases if self._has_listed else {}
+        self._listing_changes += [
+            ListingChange(name, reading.as_of, *coin_of(self.venue, base))
+            for name, base in after.bases.items()
+            if name not in known
+        ] + [
+            ListingChange(name, since, is_delisted=True)
+            for name, since in before.missing.items()
+            if name not in after.bases
+        ]
+        self._has_listed = True
+        return after
+
     def _changed_publications(self, listings: Listings, day_ago: Frame) -> list[Publication]:
         """The feeds that seldom change, if they did."""
         feeds = [
             Publication.of(self._feed(LISTINGS), listings),
             Publication.of(self._feed(DAY_AGO), day_ago),
         ]
+        if self._known.contracts:
+            feeds.append(Publication.of(LAST_KNOWN.of(self.venue), self._known))
         return [feed for feed in feeds if self._published.get(feed.feed) != feed.payload]
 
     def _add_to_trailing(self, row: ReadingRow) -> None:
@@ -531,8 +565,9 @@ class MarketJudge:
         return [stored(frame_of(reading.as_of, reading.contracts))]
 
     def forget_frames(self, since: int) -> None:
-        """Forget the frames since a disputed error may have begun."""
+        """Forget the values since a disputed error may have begun."""
         self._frames.forget_from(since)
+        self._known = without(self._known, since, self._frames.newest_first())
 
     def _row(
         self, resolution: Resolution, at: int, each: Perpetual, read_at: int, disputed: str
@@ -548,6 +583,10 @@ class MarketJudge:
             self._fresh_share(each.contract, read_at),
             each.open_interest_coins,
             disputed,
+            each.mark_price if each.price_kind == "last" else each.last_price,
+            each.index_price,
+            each.volume_24h_usd,
+            each.volume_24h_coins,
         )
 
 
@@ -566,6 +605,8 @@ async def record_market(tx: Transaction, conclusions: Sequence[MarketConclusion]
         frames=[row for each in conclusions for row in each.frames],
         disputed_sides=[row for each in conclusions for row in each.disputed_sides],
     )
+    changes = [change for each in conclusions for change in each.listings]
+    await record_listings(tx, conclusions[0].venue, changes)
     newest = {
         publication.feed: publication
         for conclusion in conclusions

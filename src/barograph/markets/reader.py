@@ -10,16 +10,19 @@ from barograph.board.feeds import Feed
 from barograph.errors import NotFound, UpstreamUnavailable
 from barograph.events.records import NewEvent
 from barograph.kit.timestamps import SECOND
-from barograph.markets.cross import CrossCoin, CrossMarket, VenueFacts, cross_market
+from barograph.markets.cross import CrossMarket, VenueFacts, cross_market
+from barograph.markets.cross_coins import CrossCoin
 from barograph.markets.cross_documents import CROSS_PATH, VenueRoles
 from barograph.markets.disputes import DISPUTES, Disputes
 from barograph.markets.failover import VENUE_IN_USE
+from barograph.markets.last_known import LastKnown
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.market_events import outage_event
 from barograph.markets.symbols import ContractIndex, find_contract, index_of, require_name
 from barograph.markets.view import (
     DAY_AGO,
     EXCHANGE_HEALTH,
+    LAST_KNOWN,
     LIQUIDATIONS,
     LONG_ACCOUNTS,
     PERPETUALS,
@@ -154,7 +157,8 @@ class CrossReader:
             name: VENUES[name]._replace(source=source_of(name, settings.exchange_source))
             for name in self._names
         }
-        followed: Sequence[Feed[Any]] = (PERPETUALS, LIQUIDATIONS, EXCHANGE_HEALTH, SETTLED)
+        in_use = (PERPETUALS, LIQUIDATIONS, EXCHANGE_HEALTH, DAY_AGO)
+        followed: Sequence[Feed[Any]] = (*in_use, SETTLED, LAST_KNOWN)
         self._feeds: Mapping[tuple[str, str], Feed[Any]] = {
             (feed.name, name): feed.of(name) for feed in followed for name in self._names
         }
@@ -237,4 +241,6 @@ class CrossReader:
             None if health is None else health.failing_since,
             disputes.of(name),
             board.latest(self._feeds[SETTLED.name, name]),
+            latest(DAY_AGO),
+            board.latest(self._feeds[LAST_KNOWN.name, name]) or LastKnown(),
         )

@@ -6,7 +6,17 @@ from typing import Literal, NamedTuple
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.venues.registry import BYBIT, VENUES
 
-Measure = Literal["price", "funding", "open-interest", "long-accounts"]
+Measure = Literal[
+    "price",
+    "funding",
+    "open-interest",
+    "open-interest-coins",
+    "volume",
+    "volume-coins",
+    "index-price",
+    "basis",
+    "long-accounts",
+]
 
 DAYS = (1, 7, 30, 60)
 """How many days a series may cover."""
@@ -37,8 +47,17 @@ MEASURES: Mapping[Measure, MeasureLabels] = {
     "price": MeasureLabels("Last price", "USDT"),
     "funding": MeasureLabels("Funding rate", "% per 8 h"),
     "open-interest": MeasureLabels("Open interest", "USD"),
+    "open-interest-coins": MeasureLabels("Open interest", "coins"),
+    "volume": MeasureLabels("Volume of 24 hours", "USD"),
+    "volume-coins": MeasureLabels("Volume of 24 hours", "coins"),
+    "index-price": MeasureLabels("Index price", "USDT"),
+    "basis": MeasureLabels("Mark price above the index", "% of the index"),
     "long-accounts": MeasureLabels("Long accounts", "% of accounts"),
 }
+
+
+CHARTED: tuple[Measure, ...] = ("price", "funding", "open-interest", "long-accounts")
+"""The measures that have charts."""
 
 
 def labels_of(measure: Measure, venue: str) -> MeasureLabels:

@@ -16,8 +16,8 @@ from barograph.markets.liquidation_store import (
     liquidation_series,
 )
 from barograph.markets.samples import (
+    CHARTED,
     FINE_STEP,
-    MEASURES,
     NOT_RECORDED,
     STEPS,
     LiquidatedHour,
@@ -123,7 +123,7 @@ class SeriesReader:
         return nearest(frames, reading.as_of - 7 * DAY)
 
     async def week_of(self, name: ContractName) -> Mapping[Measure, WeekOfValues]:
-        """Every measure of one contract in the last week, as `week`."""
+        """The charted measures of one contract in the last week, as `week`."""
         return await self._hourly(name, lambda tx, hour: week_of_measures(tx, name, hour))
 
     async def liquidated_hour(self) -> LiquidatedHour:
@@ -169,11 +169,11 @@ async def weeks_of_prices(tx: Transaction, venue: str, hour: int) -> dict[str, W
 async def week_of_measures(
     tx: Transaction, name: ContractName, hour: int
 ) -> dict[Measure, WeekOfValues]:
-    """Every measure of one contract on the grid of the week that ends in this hour."""
+    """The charted measures of one contract on the grid of the week that ends in this hour."""
     newest = hour // WEEK_STEP * WEEK_STEP
     grid = range(newest - 7 * DAY, newest + 1, WEEK_STEP)
     week = {}
-    for measure in MEASURES:
+    for measure in CHARTED:
         points = await recorded_points(tx, "hour", name, measure, grid)
         fair = {at: point.value for at, point in points.items() if not point.is_disputed}
         week[measure] = tuple(fair.get(at) for at in grid)
@@ -238,7 +238,7 @@ async def recorded_points(
     """The recorded points at the instants of a grid, whose start is a multiple of its step."""
     key = (name.venue, resolution, name.contract)
     column = _COLUMN[measure]
-    sql = _READINGS.format(column=column, disputed=DISPUTED.get(column, "FALSE"))
+    sql = _READINGS.format(column=column, disputed=DISPUTED.get(column, DISPUTED["last_price"]))
     points = {}
     for at, value, hours, origin, disputed in await tx.fetch(
         sql, *key, grid.start, grid.stop, grid.step
@@ -288,6 +288,11 @@ _COLUMN: dict[Measure, str] = {
     "price": "last_price",
     "funding": "funding_rate_pct",
     "open-interest": "open_interest_usd",
+    "open-interest-coins": "open_interest_coins",
+    "volume": "volume_24h_usd",
+    "volume-coins": "volume_24h_coins",
+    "index-price": "index_price",
+    "basis": "100 * (mark_price - index_price) / index_price",
     "long-accounts": "long_account_pct",
 }
 _WEEK = """

@@ -38,6 +38,9 @@ WINDOW_DAYS = {"8h": 1 / 3, "24h": 1.0, "7d": 7.0, "30d": 30.0}
 """The windows over which we compare settled funding, in days."""
 
 LONGEST_WINDOW = 30 * DAY
+COMPARED_SPAN = 2 * LONGEST_WINDOW + 2 * SHORTEST_WINDOW
+"""The longest window and the one before it, for each of the last two ends."""
+
 RATE_DIGITS = 8
 
 
@@ -77,11 +80,22 @@ class SettledSums(Struct, frozen=True, array_like=True):
 
     pct_7d: float | None = None
     pct_30d: float | None = None
+    before_8h: float | None = None
+    """As `pct_8h`, of the window of the same length before; the others too."""
+
+    before_24h: float | None = None
+    before_7d: float | None = None
+    before_30d: float | None = None
 
     @property
     def all_pct(self) -> tuple[float | None, ...]:
         """In the order of `WINDOW_DAYS`."""
         return self.pct_8h, self.pct_24h, self.pct_7d, self.pct_30d
+
+    @property
+    def all_before(self) -> tuple[float | None, ...]:
+        """In the same order."""
+        return self.before_8h, self.before_24h, self.before_7d, self.before_30d
 
 
 class SettledWindows(Struct, frozen=True):
@@ -174,9 +188,14 @@ def window_sums(windows: Mapping[int, float], now: int) -> tuple[SettledSums, ..
     Just after a settlement, not every venue has reported the newest.
     """
     newest = now // SHORTEST_WINDOW * SHORTEST_WINDOW
-    _, *longer = WINDOW_DAYS.values()
+    _, *longer = every = WINDOW_DAYS.values()
     return tuple(
-        SettledSums(end, windows[end], *(_sum(windows, end, days) for days in longer))
+        SettledSums(
+            end,
+            windows[end],
+            *(_sum(windows, end, days) for days in longer),
+            *(_sum(windows, end - round(days * DAY), days) for days in every),
+        )
         for end in (newest, newest - SHORTEST_WINDOW)
         if end in windows
     )

@@ -20,6 +20,7 @@ from barograph.markets.evidence import (
 from barograph.markets.failover import VENUE_IN_USE
 from barograph.markets.frames import NEAR, StoredFrame
 from barograph.markets.liquidations import LiquidationHour
+from barograph.markets.listings import listed_since
 from barograph.markets.regime import RegimeChange
 from barograph.markets.settlements import (
     LATE_REPORT,
@@ -76,6 +77,11 @@ class ReadingRow(NamedTuple):
     open_interest_coins: float | None = None
     disputed: str = ""
     """The measures that were disputed, with commas between them."""
+
+    mark_price: float | None = None
+    index_price: float | None = None
+    volume_24h_usd: float | None = None
+    volume_24h_coins: float | None = None
 
     @property
     def funding_8h_pct(self) -> float | None:
@@ -210,6 +216,8 @@ async def record_backfill(
 ) -> None:
     """Store hours from an exchange's history, and the span that need not be asked for again."""
     await record_rows(tx, name.venue, readings=rows, origin="backfilled")
+    if rows:
+        await listed_since(tx, *name, min(row.at for row in rows))
     if asked is not None:
         await tx.execute(_BACKFILL, *name, *asked, now)
 
@@ -257,10 +265,10 @@ async def settlement_revisions(
 
 
 async def recent_settled_rates(
-    tx: Queryable, name: ContractName, now: int
+    tx: Queryable, name: ContractName, now: int, span: int = LONGEST_WINDOW + 2 * SHORTEST_WINDOW
 ) -> list[SettlementReport]:
-    """Those of the longest window, and of the shortest one before it."""
-    return await settled_rates(tx, name, now - LONGEST_WINDOW - 2 * SHORTEST_WINDOW, now)
+    """Those of the longest window, and of the shortest one before it, or of another span."""
+    return await settled_rates(tx, name, now - span, now)
 
 
 async def _first(tx: Transaction, venue: str, rate: SettledRate, read_at: int) -> SettlementReport:
@@ -282,14 +290,17 @@ def _following(rate: SettledRate, known: SettlementReport, read_at: int) -> Sett
 
 _READING = """
 INSERT INTO readings (venue, origin, resolution, contract, at, last_price, funding_rate_pct,
-    funding_interval_hours, open_interest_usd, long_account_pct, open_interest_coins, disputed)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+    funding_interval_hours, open_interest_usd, long_account_pct, open_interest_coins, disputed,
+    mark_price, index_price, volume_24h_usd, volume_24h_coins)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
 ON CONFLICT (venue, resolution, contract, at) DO UPDATE
 SET origin = excluded.origin, last_price = excluded.last_price,
     funding_rate_pct = excluded.funding_rate_pct,
     funding_interval_hours = excluded.funding_interval_hours,
     open_interest_usd = excluded.open_interest_usd, long_account_pct = excluded.long_account_pct,
-    open_interest_coins = excluded.open_interest_coins, disputed = excluded.disputed
+    open_interest_coins = excluded.open_interest_coins, disputed = excluded.disputed,
+    mark_price = excluded.mark_price, index_price = excluded.index_price,
+    volume_24h_usd = excluded.volume_24h_usd, volume_24h_coins = excluded.volume_24h_coins
 WHERE readings.origin = 'backfilled'
 """
 _MARK_DISPUTED = """
@@ -310,8 +321,10 @@ DISPUTED = {
     "open_interest_coins": "disputed LIKE '%open-interest%'",
     # A value in USD is no better than its price.
     "open_interest_usd": "(disputed LIKE '%open-interest%' OR disputed LIKE '%price%')",
+    "long_account_pct": "FALSE",
 }
-"""By the column of `readings`, SQL for whether what it says was disputed."""
+"""By the column of `readings`, SQL for whether what it says was disputed; others are no better than
+the price."""
 
 _LIQUIDATION = """
 INSERT INTO liquidations (venue, origin, at, contract, side, size, price)

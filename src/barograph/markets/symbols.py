@@ -5,7 +5,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from starlette.datastructures import QueryParams
 
@@ -119,9 +119,14 @@ def find_contract(index: ContractIndex, text: str) -> Perpetual | None:
     return contract
 
 
+def has_page(name: str) -> bool:
+    """Whether a coin's name can be part of an address."""
+    return re.fullmatch(NAME_PATTERN, name) is not None
+
+
 def require_name(text: str, parameter: str = "symbol") -> str:
     """The text, if it can name a contract; raises InvalidRequest otherwise."""
-    if not re.fullmatch(NAME_PATTERN, text):
+    if not has_page(text):
         raise InvalidRequest(f"{parameter} must be 1 to {MAX_NAME} letters, digits, hyphens or _")
     return text
 
@@ -141,7 +146,12 @@ def require_contract(index: ContractIndex, text: str) -> Perpetual:
 
 def names_of(perpetual: Perpetual) -> list[str]:
     """The names of a contract's coin, in upper case without spaces and hyphens."""
-    return [name.upper().replace(" ", "") for name in spelled_names(perpetual)]
+    return joined_names(spelled_names(perpetual))
+
+
+def joined_names(spelled: Iterable[str]) -> list[str]:
+    """Names as they are searched: in upper case without spaces."""
+    return [name.upper().replace(" ", "") for name in spelled]
 
 
 def spelled_names(perpetual: Perpetual) -> list[str]:

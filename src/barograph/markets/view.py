@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from barograph.board.feeds import Feed
 from barograph.kit.timestamps import MINUTE, SECOND
 from barograph.markets.failover import VENUE_IN_USE
+from barograph.markets.last_known import LastKnown
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.regime import Regime
 from barograph.markets.settlements import SettledWindows
@@ -111,6 +112,7 @@ EXCHANGE_HEALTH = Feed("exchange-health", ExchangeHealth)
 BACKFILL = Feed("backfill", BackfillProgress)
 DAY_AGO = Feed("day-ago", Frame)
 SETTLED = Feed("settled", SettledWindows)
+LAST_KNOWN = Feed("last-known", LastKnown)
 """Every venue publishes to its own: `SETTLED.of(venue)`."""
 
 VENUE_FEEDS: tuple[Feed[Any], ...] = (
@@ -129,5 +131,5 @@ FEEDS = (*VENUE_FEEDS, VENUE_IN_USE)
 
 def feeds_of(venues: Sequence[str]) -> list[Feed[Any]]:
     """Every feed of an instance that reads these venues."""
-    by_venue = (*VENUE_FEEDS, SETTLED)
+    by_venue = (*VENUE_FEEDS, SETTLED, LAST_KNOWN)
     return [*FEEDS, *(feed.of(venue) for venue in venues for feed in by_venue)]

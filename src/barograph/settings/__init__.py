@@ -14,13 +14,14 @@ from barograph.errors import ConfigurationError
 from barograph.settings.identity import Identity
 from barograph.settings.must_set import WORLD_FILE, MustSet, is_same_database
 from barograph.settings.payments import USDC_DECIMALS, Payments
-from barograph.settings.tuning import IBIT_URL, REQUEST_SECONDS, Tuning
+from barograph.settings.tuning import IBIT_URL, REQUEST_SECONDS, VENUE_SETTINGS, Tuning
 from barograph.settings.values import Group, is_safe_address, reachable
 
 __all__ = [
     "IBIT_URL",
     "REQUEST_SECONDS",
     "USDC_DECIMALS",
+    "VENUE_SETTINGS",
     "WORLD_FILE",
     "Settings",
     "is_safe_address",

@@ -1,10 +1,10 @@
 """Settings with good defaults: logs, metrics, data sources, limits and retention."""
 
 import re
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Literal, Self
-from urllib.parse import urlsplit
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -33,18 +33,25 @@ RateAddresses = Annotated[
     ),
 ]
 
+VenueAddresses = Annotated[
+    str,
+    matching(
+        re.compile(rf"[a-z]+={HTTP_ADDRESS.pattern}(,[a-z]+={HTTP_ADDRESS.pattern})*", re.ASCII),
+        "names and addresses such as gate=https://api.gateio.ws,aster=https://fapi.asterdex.com "
+        "are needed",
+    ),
+]
 
 REQUEST_SECONDS = 4.0
 """Timeout of one reading from an exchange, including retries."""
 
-_OWN_STREAMS = ("bybit.tr", "bybit.kz", "bybitgeorgia.ge", "bybit.id", "manepa.jp")
-_STREAM_HOSTS = {
-    **{f"api.{host}": f"stream.{host}" for host in _OWN_STREAMS},
-    **{f"api.bybit.{country}": "stream.bybit.com" for country in ("com", "nl", "ae", "eu")},
-    "api.bytick.com": "stream.bybit.com",
-    "fapi.binance.com": "fstream.binance.com",
+
+VENUE_SETTINGS: Final[Mapping[str, str]] = {
+    "bybit": "exchange_rest_url",
+    "hyperliquid": "hyperliquid_url",
+    "binance": "binance_rest_url",
 }
-"""The websocket hosts by REST host. Any other host, such as a proxy, answers for both."""
+"""The settings of venues whose address has one of its own; `venue_urls` has the others."""
 
 
 class Tuning(Group):
@@ -98,6 +105,12 @@ class Tuning(Group):
         "https://fapi.binance.com",
         min_length=1,
         description="Base URL of Binance's REST API for USDⓈ-M futures.",
+    )
+    venue_urls: VenueAddresses = Field(
+        "",
+        description="Base URLs of the REST APIs of other venues, such as "
+        "`gate=https://api.gateio.ws,aster=https://fapi.asterdex.com`; the websockets follow them. "
+        "A venue that is not named has its usual address.",
     )
     exchange_source: str = Field(
         "Bybit v5 public market data (USDT perpetuals)",
@@ -180,15 +193,11 @@ class Tuning(Group):
         "0 turns it off.",
     )
 
-    @property
-    def exchange_stream_url(self) -> str:
-        """Bybit's public websocket for linear contracts."""
-        return _stream_url(self.exchange_rest_url, "/v5/public/linear")
-
-    @property
-    def binance_stream_url(self) -> str:
-        """Binance's public websocket for USDⓈ-M futures."""
-        return _stream_url(self.binance_rest_url, "/market/stream")
+    def venue_url(self, name: str) -> str:
+        """The base address of a venue's REST API; empty for its usual one."""
+        given = dict(part.split("=", 1) for part in self.venue_urls.split(",") if part)
+        own = VENUE_SETTINGS.get(name)
+        return given.get(name, "") if own is None else str(getattr(self, own))
 
     @property
     def treasury_url(self) -> str:
@@ -237,8 +246,3 @@ class Tuning(Group):
                 f"{self.etf_fund}"
             )
         return self
-
-
-def _stream_url(rest_url: str, path: str) -> str:
-    place = urlsplit(rest_url)
-    return f"ws{place.scheme[4:]}://{_STREAM_HOSTS.get(place.netloc, place.netloc)}{path}"

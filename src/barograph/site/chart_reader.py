@@ -13,7 +13,7 @@ from barograph.kit.caches import MinuteCache
 from barograph.kit.clock import Clock
 from barograph.kit.database import Transaction
 from barograph.kit.timestamps import DAY
-from barograph.markets.samples import DAYS, MEASURES, Measure
+from barograph.markets.samples import CHARTED, DAYS, Measure
 from barograph.markets.series import SeriesReader
 from barograph.markets.symbols import RULE, find_contract, normalized, symbol_of
 from barograph.site.charts.axes import REGIME_OF, ChartEvent, timeline
@@ -177,9 +177,9 @@ def asked_series(request: Request) -> tuple[str, Measure, int]:
     symbol = normalized(request.path_params["symbol"])
     if symbol is None:
         raise InvalidRequest(RULE)
-    measure = next((name for name in MEASURES if name == request.path_params["measure"]), None)
+    measure = next((name for name in CHARTED if name == request.path_params["measure"]), None)
     if measure is None:
-        raise NotFound(f"unknown measure; the measures are {', '.join(MEASURES)}")
+        raise NotFound(f"unknown measure; the measures are {', '.join(CHARTED)}")
     return symbol, measure, days_from_query(request.query_params)
 
 

@@ -1,7 +1,6 @@
 """`/cross`: every coin at all venues, and a page for each; `/venues`: the venues."""
 
 import asyncio
-import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar, NamedTuple
 from urllib.parse import quote
@@ -11,9 +10,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph import NOTICE, SITE_NAME
-from barograph.errors import InvalidRequest, NotFound, UpstreamUnavailable
+from barograph.errors import InvalidRequest, NotFound
 from barograph.kit.text import NBSP, rate, usd
-from barograph.markets.cross import CrossCoin, CrossMarket, CrossVenue, Missing, State, VenueFacts
+from barograph.markets.cross import CrossMarket, VenueFacts
+from barograph.markets.cross_coins import CrossCoin, CrossVenue, Missing, State
 from barograph.markets.cross_documents import (
     CROSS_PATH,
     VENUES_PATH,
@@ -22,7 +22,8 @@ from barograph.markets.cross_documents import (
     yearly,
 )
 from barograph.markets.settlements import WINDOW_DAYS
-from barograph.markets.symbols import NAME_PATTERN, names_of
+from barograph.markets.symbols import has_page, names_of
+from barograph.site.coin_text import titles_of
 from barograph.site.market_facts import exact_rate
 from barograph.site.paths import CROSS_FOLDER, CROSS_PAGE, VENUES_PAGE
 from barograph.site.responses import Page, PageRouter
@@ -112,14 +113,8 @@ def line_start(row: CrossRow, folder: str) -> str:
     name, names = str(escape(row.coin.asset)), " ".join(dict.fromkeys(_names(row.coin)))
     numbers = " ".join("" if number is None else repr(number) for number in row.numbers)
     more = f' data-names="{names}"' if names else ""
-    has_page = re.fullmatch(NAME_PATTERN, row.coin.asset) is not None
-    linked = f'<a href="{folder}{name}">{name}</a>' if has_page else name
+    linked = f'<a href="{folder}{name}">{name}</a>' if has_page(row.coin.asset) else name
     return f'<tr data-values="{numbers}"{more}><th scope="row">{linked}</th>'
-
-
-def titles_of(venues: Iterable[str]) -> str:
-    """The names of venues, each once."""
-    return ", ".join(dict.fromkeys(VENUES[venue].title for venue in venues))
 
 
 def _venue_text(entry: CrossVenue) -> str:
@@ -128,13 +123,13 @@ def _venue_text(entry: CrossVenue) -> str:
 
 
 def interest_text(coin: CrossCoin) -> str:
-    """Open interest at all venues, or which venue is missing."""
-    return _or_missing(coin.open_interest_missing, coin.open_interest_usd, usd)
+    """Open interest of all venues, and which of them are missing."""
+    return _with_missing(coin.open_interest.missing, coin.open_interest.usd, usd)
 
 
 def funding_text(coin: CrossCoin) -> str:
-    """Weighted funding, or which venue is missing."""
-    return _or_missing(coin.funding_missing, coin.funding_8h_pct, rate)
+    """Weighted funding, and which venues are missing."""
+    return _with_missing(coin.funding_missing, coin.funding_8h_pct, rate)
 
 
 def spread_text(coin: CrossCoin) -> str:
@@ -156,18 +151,20 @@ def spread_venues(coin: CrossCoin) -> str:
     return f"{ends}(without {titles_of(missing)})" if missing else ends.rstrip()
 
 
-def _or_missing(
+def _with_missing(
     missing: Sequence[Missing], value: float | None, write: Callable[[float], str]
 ) -> str:
-    if missing:
-        names = titles_of(each.venue for each in missing)
-        return f"unavailable: {names} {'is' if ',' not in names else 'are'} missing"
-    return "—" if value is None else write(value)
+    text = "—" if value is None else write(value)
+    if not missing:
+        return text
+    last = sum(each.last_usd or 0.0 for each in missing)
+    size = f", last {usd(last)}" if last else ""
+    return f"{text} (without {titles_of(each.venue for each in missing)}{size})"
 
 
 def _numbers(coin: CrossCoin, rank: int) -> tuple[float | None, ...]:
     spread = None if coin.spread is None else coin.spread.pct_8h
-    return rank, coin.open_interest_usd, coin.funding_8h_pct, spread
+    return rank, coin.open_interest.with_missing_usd, coin.funding_8h_pct, spread
 
 
 def entries_at(coin: CrossCoin, venue: str) -> list[CrossVenue]:
@@ -244,7 +241,7 @@ class CoinFacts(NamedTuple):
             for row in self.rows
             if row.entry.state != "ok"
         }
-        for each in self.coin.open_interest_missing:
+        for each in self.coin.open_interest.missing:
             found.setdefault(each.venue, ("not in the total", each.reason))
         return {f"{VENUES[name].title} ({kind})": why or "" for name, (kind, why) in found.items()}
 
@@ -307,7 +304,7 @@ def cross_page_routes(router: PageRouter, site: Site) -> None:
 
     @router.get(f"{CROSS_FOLDER}{{coin}}")
     async def read_coin(request: Request, coin: str) -> Response:
-        _market(site)  # also finds the names of the coins
+        _ = site.compared  # also finds the names of the coins
         try:
             asset = site.cross.asset(coin)
         except (InvalidRequest, NotFound):
@@ -322,15 +319,8 @@ def cross_page_routes(router: PageRouter, site: Site) -> None:
         return await site.respond(request, lambda now: _venues(site, now))
 
 
-def _market(site: Site) -> CrossMarket | None:
-    try:
-        return site.cross.market(site.board)
-    except UpstreamUnavailable:
-        return None
-
-
 async def _cross(site: Site, query: CrossQuery, now: int) -> Page:
-    market = _market(site)
+    market = site.compared
     await asyncio.sleep(0)  # several hundred rows take a while: let cached reads go in between
     rows = [] if market is None else select_rows(market, query)
     body_rows = table_rows(rows, site.templates.root)
@@ -351,7 +341,7 @@ async def _cross(site: Site, query: CrossQuery, now: int) -> Page:
 
 
 async def _coin(site: Site, asset: str, now: int) -> Page:
-    market = _market(site)
+    market = site.compared
     coin = None if market is None else market.coins.get(asset)
     facts = None if market is None or coin is None else coin_facts(market, coin)
     body = site.templates.render(

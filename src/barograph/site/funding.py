@@ -7,8 +7,7 @@ from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import Response
 
-from barograph.errors import UpstreamUnavailable
-from barograph.markets.cross import FUNDING, CrossVenue
+from barograph.markets.cross_coins import FUNDING, CrossVenue
 from barograph.markets.cross_documents import CROSS_PATH
 from barograph.markets.symbols import MAX_LENGTH
 from barograph.site.cross import (
@@ -85,10 +84,7 @@ def funding_routes(router: PageRouter, site: Site) -> None:
 
 
 async def _funding(site: Site, query: CrossQuery, now: int) -> Page:
-    try:
-        market = site.cross.market(site.board)
-    except UpstreamUnavailable:
-        market = None
+    market = site.compared
     await asyncio.sleep(0)
     venues = list(site.cross.facts(site.board) if market is None else market.facts)
     rows = [] if market is None else select_rows(market, query, venues)

@@ -1,7 +1,10 @@
-"""The table of `/markets` (pure): which perpetuals, with which numbers, in which order, as HTML."""
+"""The table of `/markets` (pure): which rows, with which numbers, in which order, as HTML.
+
+A row is a coin at all venues (`coin_table.py`), or a perpetual of one venue.
+"""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import ClassVar, NamedTuple
 
@@ -10,7 +13,7 @@ from markupsafe import Markup, escape
 from barograph.kit.text import HUNDRED, NBSP, coverage, price, usd
 from barograph.markets.perpetuals import day_change, liquidated_day, week_change
 from barograph.markets.regime import EDGES_PCT
-from barograph.markets.symbols import names_of, spelled_names, symbol_of
+from barograph.markets.symbols import has_page, joined_names, spelled_names, symbol_of
 from barograph.markets.view import MarketView
 from barograph.site.charts.small import sparkline
 from barograph.site.market_facts import (
@@ -18,10 +21,11 @@ from barograph.site.market_facts import (
     missing_shares,
     price_heading,
 )
-from barograph.site.paths import MARKETS_FOLDER
+from barograph.site.paths import CROSS_FOLDER, MARKETS_FOLDER
 from barograph.site.table_query import Column, TableQuery
 from barograph.site.templating import funding_tint
 from barograph.venues.records import Frame, Perpetual
+from barograph.venues.registry import VENUES
 
 Week = tuple[float | None, ...]
 """The prices of seven days, oldest first; empty if nothing is recorded."""
@@ -31,7 +35,7 @@ INTEREST_MOVES_PCT = 1.0
 
 
 def columns_of(venue: str) -> tuple[Column, ...]:
-    """The columns, each with what it means."""
+    """The columns of a venue's table, each with what it means."""
     columns = (
         ("symbol", "Symbol", "The base asset of the contract"),
         ("price", price_heading(venue), "1000PEPE is priced per 1,000 coins"),
@@ -43,10 +47,15 @@ def columns_of(venue: str) -> tuple[Column, ...]:
         ("liquidations", "Liquidated 24_h long,_short", "In USD; sorts by the total"),
         ("long-accounts", "Long accounts_%", "Share of accounts that are net long"),
     )
+    return written_columns(columns)
+
+
+def written_columns(columns: Iterable[tuple[str, str, str]]) -> tuple[Column, ...]:
+    """Columns by the name to sort by, heading and meaning; `_` is a space that doesn't break."""
     return tuple(Column(sort, words.replace("_", NBSP), title) for sort, words, title in columns)
 
 
-SORTS = tuple(column.sort for column in columns_of("bybit"))
+SORTS = (*(column.sort for column in columns_of("bybit")), "volume")
 NUMBERS = SORTS[1:]
 """The sortable numbers of a row, in this order."""
 
@@ -57,17 +66,20 @@ class MarketsQuery(TableQuery, frozen=True):
     sort: str = "open-interest"
     crowd: str = ""
     interest: str = ""
+    venue: str = ""
+    """Whose perpetuals to list; empty for the coins of all venues."""
 
     sorts: ClassVar[tuple[str, ...]] = SORTS
     limits: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "crowd": ("long", "short"),
         "interest": ("rising", "falling"),
+        "venue": tuple(VENUES),
     }
 
     @property
     def filters(self) -> "MarketsQuery":
         """The same without order and search, which a script does in the browser."""
-        return MarketsQuery(crowd=self.crowd, interest=self.interest)
+        return MarketsQuery(crowd=self.crowd, interest=self.interest, venue=self.venue)
 
 
 class Filter(NamedTuple):
@@ -108,12 +120,26 @@ def _filters() -> Iterable[Filter]:
 FILTERS = tuple(_filters())
 
 
-class MarketRow(NamedTuple):
-    """One live perpetual."""
+class Tags(NamedTuple):
+    """Short texts beside numbers of a row."""
 
-    perpetual: Perpetual
-    symbol: str | None
-    """The symbol of its page; None if it has none."""
+    price: str = ""
+    funding: str = ""
+    interest: str = ""
+
+
+class MarketRow(NamedTuple):
+    """One live perpetual, or one coin."""
+
+    name: str
+    contract: str
+    """The full name, which is unique in the table and can be searched."""
+
+    spelled: Sequence[str]
+    """The names of its coin as people write them."""
+
+    path: str | None
+    """Its page; None if it has none."""
 
     numbers: tuple[float | None, ...]
     """In the order of `NUMBERS`."""
@@ -122,7 +148,8 @@ class MarketRow(NamedTuple):
     """Longs and shorts in USD in 24 hours."""
 
     week: Week
-    sampled_at: int | None
+    tags: Tags
+    sampled_at: int | None = None
     """When the long accounts were sampled."""
 
     def number(self, sort: str) -> float | None:
@@ -131,14 +158,21 @@ class MarketRow(NamedTuple):
 
     def is_found(self, query: MarketsQuery) -> bool:
         """Whether the search finds it."""
-        names = (self.perpetual.contract.upper(), *names_of(self.perpetual))
-        return query.finds(self.perpetual.base, names)
+        return query.finds(self.name, (self.contract.upper(), *joined_names(self.spelled)))
 
 
 class MarketTable(NamedTuple):
-    """All live perpetuals of one market reading."""
+    """All live perpetuals of one market reading, or all coins."""
 
-    view: MarketView
+    columns: Sequence[Column]
+    suffix: str
+    """What full names usually add to a name."""
+
+    as_of: int
+    source: str
+    reading_until: int
+    """When the first reading expires."""
+
     rows: tuple[MarketRow, ...]
     until: int
     notes: tuple[str, ...]
@@ -152,7 +186,7 @@ class MarketTable(NamedTuple):
         on = [limit for limit in FILTERS if limit.is_on(query)]
         return query.arrange(
             (row for row in self.rows if row.is_found(query) and all(f.passes(row) for f in on)),
-            name=lambda row: (row.perpetual.base.upper(), row.perpetual.contract),
+            name=lambda row: (row.name.upper(), row.contract),
             number=lambda row: row.number(query.sort),
         )
 
@@ -169,14 +203,25 @@ class MarketTable(NamedTuple):
 
 def market_rows(
     view: MarketView,
-    contracts: Iterable[Perpetual],
+    contracts: Sequence[Perpetual],
     weeks: Mapping[str, Week] | None,
     week_ago: Frame | None = None,
+    *,
+    is_in_use: bool = True,
 ) -> list[MarketRow]:
-    """Collect the fresh data about some perpetuals; None for what can't be read."""
+    """Collect the fresh data about some perpetuals; None for what can't be read.
+
+    Only contracts of the venue in use have pages; those of another lead to the comparison.
+    """
     known = weeks or {}
-    return [
+    rows = [
         _row(view, contract, known.get(contract.contract, ()), week_ago) for contract in contracts
+    ]
+    if is_in_use:
+        return rows
+    return [
+        row._replace(path=f"{CROSS_FOLDER}{contract.asset}" if has_page(contract.asset) else None)
+        for row, contract in zip(rows, contracts, strict=True)
     ]
 
 
@@ -188,7 +233,19 @@ def market_table(view: MarketView, rows: Sequence[MarketRow], *, has_weeks: bool
     if oldest is not None:
         until = min(until, oldest + view.limits.long_accounts)
     notes = tuple(_notes(view, rows, has_weeks=has_weeks))
-    return MarketTable(view, tuple(rows), until, notes, has_weeks)
+    reading = view.perpetuals
+    venue = VENUES[reading.venue]
+    return MarketTable(
+        columns_of(venue.name),
+        venue.suffix,
+        reading.as_of,
+        reading.source,
+        view.until,
+        tuple(rows),
+        until,
+        notes,
+        has_weeks,
+    )
 
 
 def _row(view: MarketView, perpetual: Perpetual, week: Week, week_ago: Frame | None) -> MarketRow:
@@ -203,10 +260,20 @@ def _row(view: MarketView, perpetual: Perpetual, week: Week, week_ago: Frame | N
         week_change(view, week_ago, perpetual),
         None if liquidated is None else sum(liquidated),
         None if share is None else share.long_account_pct,
+        perpetual.volume_24h_usd,
     )
-    sampled_at = None if share is None else share.sampled_at
     symbol = symbol_of(view.by_name, perpetual)
-    return MarketRow(perpetual, symbol, numbers, liquidated, week, sampled_at)
+    return MarketRow(
+        perpetual.base,
+        perpetual.contract,
+        spelled_names(perpetual),
+        None if symbol is None else f"{MARKETS_FOLDER}{symbol}",
+        numbers,
+        liquidated,
+        week,
+        Tags(funding=f"{perpetual.funding_interval_hours:g}h"),
+        None if share is None else share.sampled_at,
+    )
 
 
 def _notes(view: MarketView, rows: Sequence[MarketRow], *, has_weeks: bool) -> Iterable[str]:
@@ -226,7 +293,7 @@ def _notes(view: MarketView, rows: Sequence[MarketRow], *, has_weeks: bool) -> I
 
 
 _KEPT = 4_096
-"""Enough for every contract of three venues."""
+"""Enough for every contract of five venues."""
 
 _DASH = '<td class="unknown">—</td>'
 _MULTIPLIER = re.compile(r"(?<=000)(?=[A-Z])|(?<=[A-Z])(?=1000)")
@@ -238,7 +305,7 @@ def ranks_of(rows: Sequence[MarketRow]) -> dict[str, str]:
     A script sorts by them. They are exact, and much shorter than the numbers.
     """
     columns = [_ranks(numbers) for numbers in zip(*(row.numbers for row in rows), strict=True)]
-    names = (row.perpetual.contract for row in rows)
+    names = (row.contract for row in rows)
     return dict(zip(names, map(" ".join, zip(*columns, strict=True)), strict=True))
 
 
@@ -249,42 +316,52 @@ def _ranks(numbers: Sequence[float | None]) -> list[str]:
 
 
 def table_rows(
-    rows: Iterable[MarketRow], root: str, suffix: str, ranks: Mapping[str, str]
+    table: MarketTable, rows: Iterable[MarketRow], root: str, ranks: Mapping[str, str]
 ) -> Markup:
     """Rows of the table, without a template, which would be too slow for so many.
 
     Cells have no attributes that CSS can do without: there are thousands of them. A full name is
-    left out if it is the symbol with `suffix`, as usual at the venue.
+    left out if it is the name with the suffix, as usual at the venue.
     """
-    folder = str(escape(f"{root}{MARKETS_FOLDER}"))
-    lines = (_line(row, folder, suffix, ranks[row.perpetual.contract]) for row in rows)
+    start, suffix, last = str(escape(root)), table.suffix, table.columns[-1].sort
+    lines = (_line(row, start, suffix, ranks[row.contract], last) for row in rows)
     # Safe: names are escaped, and everything else is numbers.
     return Markup("\n".join(lines))  # noqa: S704
 
 
-def _line(row: MarketRow, folder: str, suffix: str, ranks: str) -> str:
-    perpetual, names = row.perpetual, spelled_names(row.perpetual)
-    _, change, _, interest, interest_change, week, _, share = row.numbers
-    funding = perpetual.funding_8h_pct
-    known = f' data-names="{" ".join(names_of(perpetual))}"' if names else ""
-    if perpetual.contract != perpetual.base + suffix:
-        known += f' data-contract="{escape(perpetual.contract)}"'
-    title = f' title="{names[0]}"' if names else ""
+def _line(row: MarketRow, root: str, suffix: str, ranks: str, last: str) -> str:
+    level, change, funding, interest, interest_change, week, *_ = row.numbers
+    known = f' data-names="{" ".join(joined_names(row.spelled))}"' if row.spelled else ""
+    if row.contract != row.name + suffix:
+        known += f' data-contract="{escape(row.contract)}"'
+    title = f' title="{row.spelled[0]}"' if row.spelled else ""
     # A name breaks only between its multiplier and the coin.
-    name = _MULTIPLIER.sub("<wbr>", str(escape(perpetual.base)))
-    if row.symbol is not None:
-        name = f'<a href="{folder}{row.symbol}"{title}>{name}</a>'
-    held = _DASH if interest is None else f"<td>{usd(interest)}</td>"
-    long = _DASH if share is None else f"<td>{share:.1f}</td>"
+    name = _MULTIPLIER.sub("<wbr>", str(escape(row.name)))
+    if row.path is not None:
+        name = f'<a href="{root}{row.path}"{title}>{name}</a>'
+    tags = row.tags
+    tint = "" if funding is None else f' class="{funding_tint(funding)}"'
     return (
         f'<tr data-values="{ranks}"{known}><th scope="row">{name}</th>'
-        f"<td>{price(perpetual.last_price)}</td>{_change(change, 2)}"
-        f'<td class="{funding_tint(funding)}">{funding:+z.4f}'
-        f"<i>{perpetual.funding_interval_hours:g}h</i></td>"
-        f"{held}{_change(interest_change, 1)}"
+        f"{_cell(level, price, tags.price)}{_change(change, 2)}"
+        f"{_cell(funding, _RATE, tags.funding, tint)}"
+        f"{_cell(interest, usd, tags.interest)}{_change(interest_change, 1)}"
         f"<td>{'—' if week is None else f'{week:+z.1f}'}{_spark(row.week)}</td>"
-        f"{_sides(row.liquidated)}{long}</tr>"
+        f"{_sides(row.liquidated)}{_cell(row.number(last), _LAST[last])}</tr>"
     )
+
+
+_RATE: Callable[[float], str] = "{:+z.4f}".format
+_LAST: Mapping[str, Callable[[float], str]] = {"long-accounts": "{:.1f}".format, "volume": usd}
+
+
+def _cell(
+    value: float | None, write: Callable[[float], str], tag: str = "", attribute: str = ""
+) -> str:
+    beside = f"<i>{tag}</i>" if tag else ""
+    if value is None:
+        return f'<td class="unknown">—{beside}</td>' if beside else _DASH
+    return f"<td{attribute}>{write(value)}{beside}</td>"
 
 
 def _change(percent: float | None, decimals: int) -> str:

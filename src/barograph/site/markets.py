@@ -2,25 +2,28 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph.badges.documents import BADGE_FOLDER
+from barograph.errors import UpstreamUnavailable
+from barograph.markets.cross_documents import CROSS_PATH
 from barograph.markets.documents import DERIVATIVES_PATH
 from barograph.markets.perpetuals import PERPETUALS_PATH
-from barograph.markets.samples import DAYS, MEASURES
+from barograph.markets.samples import CHARTED, DAYS
 from barograph.markets.symbols import MAX_LENGTH, normalized
 from barograph.markets.view import PERPETUALS, MarketView
 from barograph.site.chart_reader import ChartReader
+from barograph.site.coin_table import Sources, coin_rows, coin_table, usual_venue
 from barograph.site.market_facts import FoundPerpetual, find_perpetual, left_out_text, market_facts
 from barograph.site.market_table import (
     FILTERS,
     NUMBERS,
     MarketsQuery,
     MarketTable,
-    columns_of,
     market_rows,
     market_table,
     ranks_of,
@@ -45,6 +48,8 @@ def market_page_routes(router: PageRouter, site: Site, charts: ChartReader) -> N
     @router.get(MARKETS_PATH)
     async def read_markets(request: Request) -> Response:
         query = MarketsQuery.parse(request.query_params)
+        if query.venue not in site.cross.facts(site.board):
+            query = query.limited(venue="")
         cache_key = None if query.search else query.text.encode()
         return await site.respond(request, lambda now: _markets(site, query, now), query=cache_key)
 
@@ -73,14 +78,40 @@ def market_page_routes(router: PageRouter, site: Site, charts: ChartReader) -> N
         )
 
 
-async def _table(site: Site, view: MarketView) -> MarketTable:
-    venue = view.perpetuals.venue
+async def _table(site: Site, venue: str, now: int) -> MarketTable | None:
+    """The perpetuals of a venue; None without a fresh reading."""
+    try:
+        view = site.markets.view_of(site.board, venue, now)
+    except UpstreamUnavailable:
+        return None
+    in_use = site.cross.roles(site.board).in_use
     weeks = await or_none(site.series.week(venue))
     week_ago = await or_none(site.series.week_ago(view.perpetuals))
     rows = await _in_steps(
-        view.perpetuals.contracts, lambda part: market_rows(view, part, weeks, week_ago)
+        view.perpetuals.contracts,
+        lambda part: market_rows(view, part, weeks, week_ago, is_in_use=venue == in_use),
     )
     return market_table(view, rows, has_weeks=weeks is not None and week_ago is not None)
+
+
+async def _coin_table(site: Site, now: int) -> MarketTable | None:
+    """All coins; None without a fresh reading of any venue."""
+    market = site.compared
+    if market is None:
+        return None
+    views: dict[str, MarketView] = {}
+    weeks, week_ago = {}, {}
+    for reading in market.fresh:
+        venue = reading.venue
+        with suppress(UpstreamUnavailable):  # it has just become too old
+            views[venue] = site.markets.view_of(site.board, venue, now)
+        weeks[venue] = await or_none(site.series.week(venue))
+        week_ago[venue] = await or_none(site.series.week_ago(reading))
+    index = site.markets.contracts(site.board) or {}
+    known = Sources(site.cross.roles(site.board).in_use, index, views, weeks, week_ago)
+    usual = usual_venue(market)
+    rows = await _in_steps([*market.coins.values()], lambda part: coin_rows(part, known, usual))
+    return coin_table(market, rows, usual, is_complete=None not in weeks.values())
 
 
 async def _in_steps(items: Sequence[T], work: Callable[[Sequence[T]], list[R]]) -> list[R]:
@@ -93,9 +124,13 @@ async def _in_steps(items: Sequence[T], work: Callable[[Sequence[T]], list[R]]) 
 
 
 async def _markets(site: Site, query: MarketsQuery, now: int) -> Page:
-    view, last = site.view(now), site.board.latest(PERPETUALS)
-    table = None if view is None else await _table(site, view)
-    venue = VENUES[site.series.venue if view is None else view.perpetuals.venue]
+    venues = list(site.cross.facts(site.board))
+    in_use = site.cross.roles(site.board).in_use
+    if len(venues) == 1:  # there is nothing to add up
+        query = query.limited(venue="")
+    venue = query.venue if len(venues) > 1 else in_use
+    table = await (_table(site, venue, now) if venue else _coin_table(site, now))
+    last = site.markets.reading(site.board, venue or None)
     rows = [] if table is None else table.select(query)
     ranks = ranks_of([] if table is None else table.rows)
     await asyncio.sleep(0)
@@ -104,18 +139,24 @@ async def _markets(site: Site, query: MarketsQuery, now: int) -> Page:
         here=MARKETS_PATH,
         table=table,
         last=last,
-        left_out="" if last is None else left_out_text(last),
+        left_out="" if last is None or not venue else left_out_text(last),
         query=query,
+        venue=venue,
+        venues=venues,
+        in_use=in_use,
+        titles=VENUES,
         filters=FILTERS,
         unknown=0 if table is None else table.unknown(query),
         switched=site.switched,
-        columns=columns_of(venue.name),
-        suffix=venue.suffix,
         numbers=NUMBERS,
         shown=len(rows),
-        api_path=PERPETUALS_PATH,
-        rows=await _in_steps(
-            rows, lambda part: [table_rows(part, site.templates.root, venue.suffix, ranks)]
+        nouns="perpetuals" if venue else "coins",
+        api_path=PERPETUALS_PATH if venue else CROSS_PATH,
+        api_query="" if venue in {"", in_use} else f"?venue={venue}",
+        rows=[]
+        if table is None
+        else await _in_steps(
+            rows, lambda part: [table_rows(table, part, site.templates.root, ranks)]
         ),
     )
     await asyncio.sleep(0)
@@ -164,5 +205,5 @@ async def _market(
 async def _charts(charts: ChartReader, venue: str, found: FoundPerpetual, days: int) -> list[Chart]:
     name = ContractName(venue, found.perpetual.contract)
     has_accounts = VENUES[venue].has_long_accounts
-    measures = [each for each in MEASURES if has_accounts or each != "long-accounts"]
+    measures = [each for each in CHARTED if has_accounts or each != "long-accounts"]
     return [await charts.measure(name, found.symbol, measure, days) for measure in measures]

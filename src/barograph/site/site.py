@@ -18,6 +18,7 @@ from barograph.kit.documents import HotKey
 from barograph.kit.http import DocumentResponse, error_response
 from barograph.kit.timestamps import SECOND
 from barograph.limits.render_queue import RenderQueue
+from barograph.markets.cross import CrossMarket
 from barograph.markets.failover import VENUE_IN_USE
 from barograph.markets.reader import CrossReader, MarketReader
 from barograph.markets.series import SeriesReader
@@ -205,6 +206,14 @@ class Site(NamedTuple):
         """The fresh facts about the market; None if the market feed is missing or too old."""
         try:
             return self.markets.view(self.board, now)
+        except UpstreamUnavailable:
+            return None
+
+    @property
+    def compared(self) -> CrossMarket | None:
+        """Every coin at all venues; None without a fresh reading."""
+        try:
+            return self.cross.market(self.board)
         except UpstreamUnavailable:
             return None
 

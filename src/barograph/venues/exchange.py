@@ -118,6 +118,11 @@ OPEN_INTEREST = PlausibleRange("openInterestUsd", 0.0, 1e12)
 OPEN_INTEREST_COINS = PlausibleRange("openInterestCoins", 0.0, 1e17)
 """In coins: above the supply of the most numerous coins, which trade in units of 1000 or more."""
 
+VOLUME = PlausibleRange("volume24hUsd", 0.0, 1e13)
+"""Of one contract in 24 hours: ten times what the range of open interest allows."""
+
+VOLUME_COINS = PlausibleRange("volume24hCoins", 0.0, 1e18)
+
 LONG_ACCOUNTS = PlausibleRange("longAccountPct", 0.0, 100.0)
 
 SETTLED_RATE = PlausibleRange("settledFundingRatePct", FUNDING_RATE.lowest, FUNDING_RATE.highest)

@@ -5,8 +5,9 @@ public measurements of 2026-09.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple
+from urllib.parse import urlsplit
 
 Completeness = Literal["all", "largest per second", "incomplete", "none"]
 """How complete a venue's published liquidations are. Only `all` adds up to a total; the sum of the
@@ -60,12 +61,21 @@ class Venue(NamedTuple):
     """What its terms are about, such as `Bybit public market data`."""
 
     terms: Terms
+    url: str
+    """The base address of its REST API."""
+
     colours: tuple[str, str]
     """Of its lines and areas in charts, on a light and on a dark page."""
 
     liquidations: Completeness
     liquidation_price: str
     """The kind of price of a liquidation; empty without liquidations."""
+
+    stream: str = ""
+    """The path of its public websocket, with liquidations."""
+
+    stream_hosts: Mapping[str, str] = {}
+    """The websocket hosts by REST host. Any other host, such as a proxy, answers for both."""
 
     has_long_accounts: bool = True
     price_kind: PriceKind = "last"
@@ -78,6 +88,12 @@ class Venue(NamedTuple):
 
     coin_of: Callable[[str], tuple[str, int]] = coin_with_multiplier
     """The coin of a base asset, and how many coins its price and sizes are for."""
+
+    def stream_url(self, rest_url: str) -> str:
+        """The websocket that belongs to a REST address."""
+        place = urlsplit(rest_url)
+        host = self.stream_hosts.get(place.netloc, place.netloc)
+        return f"ws{place.scheme[4:]}://{host}{self.stream}"
 
     def contract(self, base: str) -> str:
         """The full name of the contract of a base asset."""

@@ -24,14 +24,15 @@ from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.frames import StoredFrame, stored
 from barograph.markets.samples import STEPS
 from barograph.venues.bybit.decode import (
-    ContractList,
-    Instrument,
+    contracts_of,
     decode_instruments,
-    decode_long_accounts,
     decode_tickers,
 )
+from barograph.venues.bybit.history import decode_ratios
 from barograph.venues.bybit.messages import Batch, decode_message
 from barograph.venues.bybit.rest import open_envelope
+from barograph.venues.kit.contract_cache import Contract as ListedContract
+from barograph.venues.kit.past_pages import newest_share
 from barograph.venues.records import (
     MAJORS,
     Frame,
@@ -158,12 +159,16 @@ def _observe(world: World, step: Step) -> MarketObservation:
     counted = (
         contracts if in_full else [contract for contract in contracts if contract.coin in MAJORS]
     )
+    tickers = decode_tickers(position_tickers(world, contracts, at), kept, at)
     batches = [decode_message(message) for message in liquidation_messages(world, since, at)]
     return MarketObservation(
         at,
         since,
-        decode_tickers(position_tickers(world, contracts, at), kept).perpetuals,
-        [decode_long_accounts(newest_ratio(world, each, at), each.symbol) for each in counted],
+        tuple(tickers.perpetuals.values()),
+        [
+            newest_share(decode_ratios(newest_ratio(world, each, at), each.symbol), each.symbol)
+            for each in counted
+        ],
         [
             liquidation
             for batch in batches
@@ -217,13 +222,13 @@ def _world(seed: int, epoch: int) -> World:
 
 
 @cache
-def _kept(seed: int, epoch: int, day: int) -> Mapping[str, Instrument]:
+def _kept(seed: int, epoch: int, day: int) -> Mapping[str, ListedContract]:
     """The contracts that the service keeps on a day; they are listed and delisted at midnight."""
     query = {"category": "linear", "limit": "1000"}
     at = max(epoch, day * DAY)
     status, body = answer(_world(seed, epoch), "/v5/market/instruments-info", query, at)
     envelope = open_envelope(HttpReply(status, {}, body), at)
-    return ContractList.of([decode_instruments(envelope.result)]).kept
+    return contracts_of([decode_instruments(envelope.result)]).kept
 
 
 @contextmanager

@@ -5,28 +5,19 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Final
-from urllib.parse import parse_qsl, urlsplit
 
-import msgspec
-from websockets.asyncio.server import ServerConnection
 from websockets.http11 import Request, Response
 
 from barograph.kit.clock import Clock, system_clock
 from barograph.kit.timestamps import MINUTE, SECOND
 from barograph_demo.servers.binance_rest import ENDPOINTS, LIMITS, WEIGHT, answer, error_body
 from barograph_demo.servers.binance_stream import COMBINED, BinanceStream
-from barograph_demo.servers.control import (
-    HOST,
-    OTHER,
-    ServerAddress,
-    bad_gateway,
-    reply,
-    truncated,
-)
+from barograph_demo.servers.control import HOST, ServerAddress, reply
 from barograph_demo.servers.faults import BinanceFaults, VenueFault
 from barograph_demo.servers.faulty_market import FaultyMarket
-from barograph_demo.servers.listeners import PUSH_SECONDS, VenueServer
-from barograph_demo.world.venues import BINANCE, VenueMarket
+from barograph_demo.servers.listeners import PUSH_SECONDS, StreamServer
+from barograph_demo.servers.venue_server import Query
+from barograph_demo.world.venues import VenueMarket
 from barograph_demo.world.world import World
 
 BAN_MS: Final = 2 * MINUTE
@@ -45,31 +36,27 @@ class BinanceAddress(ServerAddress):
         return f"ws://{self.host}:{self.port}{COMBINED}"
 
 
-class BinanceServer(VenueServer[BinanceFaults]):
+class BinanceServer(StreamServer[BinanceFaults]):
     """Answers REST requests and feeds the stream."""
+
+    paths = ENDPOINTS
 
     def __init__(self, world: World, clock: Clock, faults: BinanceFaults) -> None:
         super().__init__(clock, faults)
-        self._market = FaultyMarket(VenueMarket(world, BINANCE), faults)
+        self._market = FaultyMarket(VenueMarket(world, faults.venue), faults)
         self._used: dict[str, tuple[int, int]] = {}
         self._banned_until = 0
         self.stream = BinanceStream(self._market, faults, self.now)
 
-    async def on_request(self, connection: ServerConnection, request: Request) -> Response | None:
-        """Answer a GET; None lets a websocket open, under whatever path."""
-        parts = urlsplit(request.path)
-        path, query = parts.path, dict(parse_qsl(parts.query, keep_blank_values=True))
-        if "Upgrade" in request.headers:
-            return _geo_block() if self._faults.is_on(VenueFault.GEO_BLOCK) else None
-        self.requests[path if path in ENDPOINTS else OTHER] += 1
-        refused = self._over_limit(path, query)
-        if refused is not None:
-            return refused
-        return await self._respond(
-            connection, path, lambda: self._answer(path, query), self._faulty_reply
-        )
+    def is_stream(self, _path: str, request: Request) -> bool:
+        """A websocket opens under whatever path."""
+        return "Upgrade" in request.headers
 
-    def _over_limit(self, path: str, query: dict[str, str]) -> Response | None:
+    def refuses_stream(self) -> Response | None:
+        """The refusal of a websocket; None opens it."""
+        return _geo_block() if self._faults.is_on(VenueFault.GEO_BLOCK) else None
+
+    def over_limit(self, path: str, query: Query) -> Response | None:
         """The refusal of an address that sends too much: it is told to wait, and then banned."""
         now, endpoint = self._clock(), ENDPOINTS.get(path)
         if endpoint is not None:
@@ -87,17 +74,18 @@ class BinanceServer(VenueServer[BinanceFaults]):
         self._used[group] = (number, weight + (used if known == number else 0))
         return self._used[group][1]
 
-    def _answer(self, path: str, query: dict[str, str]) -> Response:
-        status, body = answer(self._market, path, query, self.now(path))
-        if self._faults.is_on(VenueFault.EMPTY_LIST, path):
-            body = _without_rows(body)
-        if self._faults.is_on(VenueFault.UNKNOWN_FIELDS, path):
-            body = _with_unknown_fields(body)
-        if self._faults.is_on(VenueFault.TRUNCATED, path):
-            return truncated(status, body)
-        return reply(status, body, X_Mbx_Used_Weight_1m=str(self._used.get(WEIGHT, (0, 0))[1]))
+    def answer(self, path: str, query: Query) -> Response:
+        """The answer to a request, perhaps distorted."""
+        status, body = self.result(path, query)
+        used = str(self._used.get(WEIGHT, (0, 0))[1])
+        return self.distorted(path, status, body, X_Mbx_Used_Weight_1m=used)
 
-    def _faulty_reply(self, fault: str) -> Response:
+    def result(self, path: str, query: Query) -> tuple[int, bytes]:
+        """The status and the body of an answer."""
+        return answer(self._market, path, query, self.now(path))
+
+    def fault_reply(self, fault: str, path: str) -> Response:
+        """The reply that a fault sends instead of the answer."""
         match fault:
             case VenueFault.GEO_BLOCK:
                 return _geo_block()
@@ -106,7 +94,7 @@ class BinanceServer(VenueServer[BinanceFaults]):
             case VenueFault.BANNED:
                 return _banned(self._clock() + BAN_MS, self._clock())
             case _:
-                return bad_gateway()
+                return super().fault_reply(fault, path)
 
 
 def _geo_block() -> Response:
@@ -127,22 +115,6 @@ def _banned(until: int, now: int) -> Response:
 def _too_many(status: int, message: str, milliseconds: int) -> Response:
     seconds = math.ceil(milliseconds / SECOND)
     return reply(status, error_body(-1003, message), Retry_After=str(seconds))
-
-
-def _with_unknown_fields(body: bytes) -> bytes:
-    """Each row with a field that nobody has documented."""
-    message = msgspec.json.decode(body)
-    for row in message if isinstance(message, list) else [message, *message.get("symbols", ())]:
-        if isinstance(row, dict):  # a candle is a list
-            row["newField"] = {"values": [1, None]}
-    return msgspec.json.encode(message)
-
-
-def _without_rows(body: bytes) -> bytes:
-    message = msgspec.json.decode(body)
-    if isinstance(message, list):
-        return b"[]"
-    return msgspec.json.encode(message | ({"symbols": []} if "symbols" in message else {}))
 
 
 @asynccontextmanager

@@ -19,7 +19,7 @@ from barograph_demo.servers.faulty_market import FaultyMarket
 from barograph_demo.servers.listeners import Listener, Listeners
 from barograph_demo.world.liquidations import LONG, SimulatedLiquidation
 from barograph_demo.world.randomness import key, unit
-from barograph_demo.world.venues import VenueContract
+from barograph_demo.world.venues import BINANCE, VenueContract
 
 COMBINED: Final = "/market/stream"
 RAW: Final = "/market/ws"
@@ -48,13 +48,22 @@ def force_orders(market: FaultyMarket, start: int, end: int) -> list[Row]:
         slot = liquidation.time // SECOND, liquidation.symbol
         if slot not in largest or float(liquidation.size) > float(largest[slot].size):
             largest[slot] = liquidation
-    return [frame for each in largest.values() for frame in _force_orders(each)]
+    sends_coin_margined = market.market.venue == BINANCE
+    return [
+        frame for each in largest.values() for frame in _force_orders(each, sends_coin_margined)
+    ]
 
 
-def _force_orders(each: SimulatedLiquidation) -> Iterator[Row]:
-    """A liquidation, and sometimes one of the same coin at COIN-M, whose sizes are contracts."""
+def _force_orders(each: SimulatedLiquidation, sends_coin_margined: bool) -> Iterator[Row]:
+    """A liquidation, and sometimes one of the same coin at COIN-M, whose sizes are contracts.
+
+    A venue without COIN-M doesn't name the kind of margin.
+    """
     # The order closes the position: that of a long sells.
     side = "SELL" if each.side == LONG else "BUY"
+    if not sends_coin_margined:
+        yield _force_order(each, side, each.symbol, each.size)
+        return
     yield _force_order(each, side, each.symbol, each.size, _USD_MARGINED)
     if each.symbol in _CONTRACT_USD and _key(each) % _COIN_MARGINED_EVERY == 0:
         contracts = float(each.size) * float(each.price) / _CONTRACT_USD[each.symbol]
@@ -62,11 +71,13 @@ def _force_orders(each: SimulatedLiquidation) -> Iterator[Row]:
         yield _force_order(each, side, symbol, f"{max(1.0, contracts):.0f}", _COIN_MARGINED)
 
 
-def _force_order(each: SimulatedLiquidation, side: str, symbol: str, size: str, kind: int) -> Row:
+def _force_order(
+    each: SimulatedLiquidation, side: str, symbol: str, size: str, kind: int | None = None
+) -> Row:
     """The order fills at a better price than its limit, and in several parts."""
     limit = float(each.price) * (0.995 if side == "SELL" else 1.005)
     last_part = float(size) * (0.1 + 0.9 * unit(_key(each)))
-    order = {
+    order: Row = {
         "s": symbol,
         "S": side,
         "o": "LIMIT",
@@ -78,9 +89,9 @@ def _force_order(each: SimulatedLiquidation, side: str, symbol: str, size: str, 
         "l": f"{last_part:.{_places(size)}f}",
         "z": size,
         "T": each.time,
-        "ps": symbol.removesuffix("_PERP"),
-        "st": kind,
     }
+    if kind is not None:
+        order |= {"ps": symbol.removesuffix("_PERP"), "st": kind}
     return {"e": "forceOrder", "E": (each.time // SECOND + 1) * SECOND, "o": order}
 
 

@@ -5,10 +5,8 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
-from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
-from websockets.asyncio.server import ServerConnection
 from websockets.http11 import Request, Response
 
 from barograph.kit.clock import Clock, system_clock
@@ -16,7 +14,6 @@ from barograph.kit.timestamps import MINUTE, SECOND
 from barograph_demo.servers.control import (
     HOST,
     JSON,
-    OTHER,
     TEXT,
     ServerAddress,
     bad_gateway,
@@ -26,9 +23,10 @@ from barograph_demo.servers.control import (
 )
 from barograph_demo.servers.distortions import distorted
 from barograph_demo.servers.faults import ExchangeFaults, VenueFault
-from barograph_demo.servers.listeners import PUSH_SECONDS, VenueServer
+from barograph_demo.servers.listeners import PUSH_SECONDS, StreamServer
 from barograph_demo.servers.rest import PATHS, answer, envelope
 from barograph_demo.servers.stream import Stream
+from barograph_demo.servers.venue_server import Query
 from barograph_demo.world.world import World
 
 STREAM_PATH: Final = "/v5/public/linear"
@@ -50,8 +48,10 @@ class ExchangeAddress(ServerAddress):
         return f"ws://{self.host}:{self.port}{STREAM_PATH}"
 
 
-class ExchangeServer(VenueServer[ExchangeFaults]):
+class ExchangeServer(StreamServer[ExchangeFaults]):
     """Answers REST requests and feeds the stream."""
+
+    paths = PATHS
 
     def __init__(self, world: World, clock: Clock, faults: ExchangeFaults) -> None:
         super().__init__(clock, faults)
@@ -60,23 +60,18 @@ class ExchangeServer(VenueServer[ExchangeFaults]):
         self._banned_until = 0
         self.stream = Stream(world, faults, self.now)
 
-    async def on_request(self, connection: ServerConnection, request: Request) -> Response | None:
-        """Answer a GET; None lets the stream's websocket open."""
-        parts = urlsplit(request.path)
-        path = parts.path
-        if path == STREAM_PATH:
-            blocked = self._faults.is_on(VenueFault.BLOCKED_COUNTRY)
-            return _faulty_reply(VenueFault.BLOCKED_COUNTRY, self.now()) if blocked else None
-        self.requests[path if path in PATHS else OTHER] += 1
-        if self._is_banned():
-            return _faulty_reply(VenueFault.BLOCKED_ADDRESS, self.now())
-        query = dict(parse_qsl(parts.query, keep_blank_values=True))
-        return await self._respond(
-            connection,
-            path,
-            lambda: self._answer(path, query),
-            lambda fault: _faulty_reply(fault, self.now(path)),
-        )
+    def is_stream(self, path: str, _request: Request) -> bool:
+        """Whether a request opens the venue's websocket."""
+        return path == STREAM_PATH
+
+    def refuses_stream(self) -> Response | None:
+        """The refusal of a websocket; None opens it."""
+        return blocked_country() if self._faults.is_on(VenueFault.BLOCKED_COUNTRY) else None
+
+    def over_limit(self, path: str, _query: Query) -> Response | None:
+        """The refusal of an address that is banned."""
+        banned = self._is_banned()
+        return self.fault_reply(VenueFault.BLOCKED_ADDRESS, path) if banned else None
 
     def _is_banned(self) -> bool:
         """Whether this request or an earlier one exceeded the rate limit."""
@@ -89,7 +84,8 @@ class ExchangeServer(VenueServer[ExchangeFaults]):
             self._banned_until = now + BAN_MS
         return now < self._banned_until
 
-    def _answer(self, path: str, query: dict[str, str]) -> Response:
+    def answer(self, path: str, query: Query) -> Response:
+        """The answer to a request, perhaps distorted."""
         status, body = answer(self._world, path, query, self.now(path), self._faults.closed)
         body = distorted(body, path, self._faults, self.now(path))
         if self._faults.is_on(VenueFault.UNKNOWN_CLASS):
@@ -102,22 +98,23 @@ class ExchangeServer(VenueServer[ExchangeFaults]):
             return truncated(status, body)
         return reply(status, body, JSON if path in PATHS else TEXT)
 
-
-def _faulty_reply(fault: str, now: int) -> Response:
-    match fault:
-        case VenueFault.BLOCKED_COUNTRY:
-            return blocked_country()
-        case VenueFault.BLOCKED_ADDRESS:
-            return reply(403, envelope(now, code=10018, message="access too frequent"))
-        case VenueFault.OVERLOADED:
-            return reply(429, b"System level frequency protection", TEXT)
-        case VenueFault.RATE_LIMITED:
-            body = envelope(now, code=10006, message="Too many visits!")
-            return reply(200, body, X_Bapi_Limit_Reset_Timestamp=str(now + 1000))
-        case VenueFault.INTERNAL_ERROR:
-            return reply(200, envelope(now, code=10016, message="Internal System Error."))
-        case _:
-            return bad_gateway()
+    def fault_reply(self, fault: str, path: str) -> Response:
+        """The reply that a fault sends instead of the answer."""
+        now = self.now(path)
+        match fault:
+            case VenueFault.BLOCKED_COUNTRY:
+                return blocked_country()
+            case VenueFault.BLOCKED_ADDRESS:
+                return reply(403, envelope(now, code=10018, message="access too frequent"))
+            case VenueFault.OVERLOADED:
+                return reply(429, b"System level frequency protection", TEXT)
+            case VenueFault.RATE_LIMITED:
+                body = envelope(now, code=10006, message="Too many visits!")
+                return reply(200, body, X_Bapi_Limit_Reset_Timestamp=str(now + 1000))
+            case VenueFault.INTERNAL_ERROR:
+                return reply(200, envelope(now, code=10016, message="Internal System Error."))
+            case _:
+                return bad_gateway()
 
 
 def _without_rows(body: bytes) -> bytes:

@@ -71,11 +71,10 @@ def _without(*unknown: str) -> tuple[str, ...]:
 _ONLY_BYBIT: Final = ("403-html", "403-json", "10006", "10016", "unknown-topic")
 _AT_BYBIT: Final = _without("geo-block", "418", "unequal-lists")
 _AT_BINANCE: Final = _without(*_ONLY_BYBIT, "unequal-lists", "announcement")
-_AT_HYPERLIQUID: Final = _without(
-    *_ONLY_BYBIT,
-    *("418", "unknown-class", "stream-drop", "stream-silence", "stream-duplicates"),
-    "interval-change",
-)
+_STREAM: Final = ("stream-drop", "stream-silence", "stream-duplicates")
+_AT_HYPERLIQUID: Final = _without(*_ONLY_BYBIT, *_STREAM, "418", "unknown-class", "interval-change")
+WITHOUT_STREAM: Final = _without(*_ONLY_BYBIT, *_STREAM, "418", "unequal-lists", "announcement")
+"""The faults of a venue of which nobody reads a stream."""
 
 
 class MacroFault(StrEnum):
@@ -139,18 +138,6 @@ SILENCING: Final[Mapping[str, str]] = {
     "10016": "502",
 }
 """The faults of Bybit that leave no reading, and what is like them at the other exchanges."""
-
-FAULTS_BY_SERVER: Final[Mapping[str, Iterable[str]]] = {
-    "exchange": _AT_BYBIT,
-    "bybit": _AT_BYBIT,
-    "hyperliquid": _AT_HYPERLIQUID,
-    "binance": _AT_BINANCE,
-    "macro": MacroFault,
-    "identity": IdentityFault,
-    "facilitator": FacilitatorFault,
-    "witness": WitnessFault,
-}
-
 
 _ONE_CONTRACT: Final = frozenset(
     {VenueFault.DELISTING, VenueFault.UNKNOWN_TOPIC, VenueFault.INTERVAL_CHANGE}
@@ -390,6 +377,7 @@ class HyperliquidFaults(VenueFaults):
 class BinanceFaults(VenueFaults):
     """The active faults of Binance."""
 
+    venue: ClassVar[str] = BINANCE
     names = _AT_BINANCE
     last_replacing = VenueFault.BANNED
     default_contract = "SOLUSDT"

@@ -3,29 +3,22 @@
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from typing import Final, TypeVar, cast
+from typing import Final, cast
 from urllib.parse import urlsplit
 from uuid import uuid4
 
 import msgspec
 from websockets.asyncio.server import ServerConnection, broadcast
 from websockets.exceptions import ConnectionClosed
-from websockets.http11 import Request, Response
+from websockets.http11 import Request
 
-from barograph_demo.servers.control import (
-    CONTROL_PATH,
-    GetServer,
-    reset,
-    unavailable,
-    until_changed,
-)
+from barograph_demo.servers.control import CONTROL_PATH, until_changed
 from barograph_demo.servers.faults import VenueFault, VenueFaults
+from barograph_demo.servers.venue_server import V, VenueServer
 
 _log = logging.getLogger(__name__)
-
-V = TypeVar("V", bound=VenueFaults)
 
 PUSH_SECONDS: Final = 0.5
 
@@ -137,28 +130,10 @@ class Listeners(ABC):
             broadcast(listening, text)
 
 
-class VenueServer(GetServer[V]):
+class StreamServer(VenueServer[V]):
     """Answers REST requests and feeds the stream, on one port."""
 
     stream: Listeners
-
-    async def _respond(
-        self,
-        connection: ServerConnection,
-        path: str,
-        answer: Callable[[], Response],
-        replaced_by: Callable[[str], Response],
-    ) -> Response:
-        """The answer to a request, unless a fault replaces it."""
-        match await self._fault_after_hanging(connection, path):
-            case None:
-                return answer()
-            case VenueFault.HANG:
-                return unavailable()
-            case VenueFault.RESET:
-                return await reset(connection)
-            case fault:
-                return replaced_by(fault)
 
     async def on_websocket(self, connection: ServerConnection) -> None:
         """Serve a stream or control connection until it closes."""

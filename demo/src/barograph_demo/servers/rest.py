@@ -149,6 +149,7 @@ def _open_interest(moment: _Moment, query: Query) -> Result:
     rows = [
         {
             "openInterest": f"{2 * moment.world.open_interest(contract, time):.8f}",
+            "singleOpenInterest": f"{moment.world.open_interest(contract, time):.8f}",
             "timestamp": str(time),
         }
         for time in times

@@ -19,6 +19,8 @@ from barograph_demo.world.world import SimulatedSettlement, World, funding_rate
 
 HYPERLIQUID: Final = "hyperliquid"
 BINANCE: Final = "binance"
+ASTER: Final = "aster"
+GATE: Final = "gate"
 VENUES: Final = (HYPERLIQUID, BINANCE)
 
 TRADING: Final = "TRADING"
@@ -47,6 +49,11 @@ _NOT_AT_BINANCE: Final = frozenset({"EGLD", "GRT"})
 _BINANCE_HOURS: Final = {"TON": 8, "ATOM": 8, "ONDO": 8, "LINK": 4, "AAVE": 4, "HYPE": 4}
 """The funding intervals that differ from Bybit's."""
 
+_NOT_AT_ASTER: Final = frozenset({"EGLD", "GRT", "KAS", "XMR", "VET", "ALGO", "1000000BABYDOGE"})
+_ASTER_HOURS: Final = {"TON": 2, "HYPE": 1, "PENGU": 2, "WLD": 2}
+_NOT_AT_GATE: Final = frozenset({"GALA", "PENDLE"})
+_GATE_HOURS: Final = {"TON": 8, "ATOM": 8, "HYPE": 4, "LINK": 4}
+
 _CLASSES: Final = {"stock": "EQUITY", "commodity": "COMMODITY"}
 
 # The markets that Bybit doesn't list, with the columns of its table. AI is another asset at each of
@@ -59,7 +66,12 @@ _CATERPILLAR: Final = perpetual("CAT@stock 571 2 2 1.8 2 8 2", symbol_type="stoc
 _BTCDOM: Final = perpetual("BTCDOM 5021 1 3 1.2 9 4 1", symbol_type="index")
 _NON_ASCII: Final = perpetual("牛来 0.0187 5 0 7.4 2 4 2")
 
-_SHARES: Final = {HYPERLIQUID: (0.5, 0.22), BINANCE: (2.4, 2.0)}
+_SHARES: Final = {
+    HYPERLIQUID: (0.5, 0.22),
+    BINANCE: (2.4, 2.0),
+    ASTER: (0.35, 0.15),
+    GATE: (0.7, 0.6),
+}
 """Open interest relative to Bybit's, for the majors and for the others."""
 _DEEPEST_AT_HOME: Final = 2.6
 """Hyperliquid holds most of the open interest in its own coin."""
@@ -90,6 +102,9 @@ class VenueContract:
     model: Contract
     scale: float = 1.0
     """Coins of this contract per coin of the model."""
+
+    lot: float = 1.0
+    """How many units the venue counts as one contract, where it counts contracts."""
 
 
 class VenueMarket:
@@ -283,6 +298,50 @@ def _at_binance(model: Contract) -> VenueContract:
     return replace(found, asset_class=asset_class or _CLASSES.get(model.symbol_type, COIN))
 
 
+def _aster(perpetuals: Sequence[Contract]) -> Iterator[VenueContract]:
+    """Names as at Binance, hourly funding for some, and contracts in USD beside those in USDT."""
+    for model in perpetuals:
+        is_wanted = model.symbol_type in CRYPTO and model.coin not in _NOT_AT_ASTER
+        if is_wanted and model.quote == "USDT" and model.status == TRADING_AT_BYBIT:
+            found = _at_binance(model)
+            hours = _ASTER_HOURS.get(found.coin, model.funding_hours)
+            yield _with_hours(found, hours)
+            if found.coin in MAJORS:
+                interest = 0.02 * model.open_interest_usd
+                symbol = found.coin + "USD"
+                own = replace(model, symbol=symbol, quote="USD", open_interest_usd=interest)
+                yield _with_hours(_at_binance(own), 2)
+
+
+def _gate(perpetuals: Sequence[Contract]) -> Iterator[VenueContract]:
+    """Prices for one coin, whatever others multiply; sizes in contracts of about five dollars."""
+    for model in perpetuals:
+        is_wanted = model.symbol_type in (*CRYPTO, *_CLASSES) and model.coin not in _NOT_AT_GATE
+        if is_wanted and model.quote == "USDT" and model.status == TRADING_AT_BYBIT:
+            yield _at_gate(model)
+    yield _at_gate(_CATERPILLAR)
+    yield _at_gate(_DOGS)
+
+
+def _at_gate(model: Contract) -> VenueContract:
+    coin, multiplier = _coin(model)
+    hours = _GATE_HOURS.get(coin, model.funding_hours)
+    found = _contract(model, f"{coin}_USDT", coin, hours, quote="USDT", status=TRADING)
+    return replace(
+        found,
+        multiplier=1,
+        price_decimals=model.price_decimals + round(math.log10(multiplier)),
+        asset_class=_CLASSES.get(model.symbol_type, COIN),
+        scale=1.0 / multiplier,
+        lot=10.0 ** round(math.log10(5 * multiplier / model.price)),
+    )
+
+
+def _with_hours(contract: VenueContract, hours: int) -> VenueContract:
+    cap = contract.funding_cap * hours / contract.funding_hours
+    return replace(contract, funding_hours=hours, funding_cap=cap)
+
+
 def _contract(
     model: Contract, name: str, base: str, hours: int, *, quote: str, status: str
 ) -> VenueContract:
@@ -309,7 +368,7 @@ def _coin(model: Contract) -> tuple[str, int]:
     return _COINS.get(model.coin, (model.coin.partition("@")[0], 1))
 
 
-_LISTED: Final = {HYPERLIQUID: _hyperliquid, BINANCE: _binance}
+_LISTED: Final = {HYPERLIQUID: _hyperliquid, BINANCE: _binance, ASTER: _aster, GATE: _gate}
 
 
 def contract_names(venue: str) -> list[str]:

@@ -32,6 +32,7 @@ from barograph.markets.liquidation_files import (
     store_file,
 )
 from barograph.markets.settlements import (
+    COMPARED_SPAN,
     LONGEST_WINDOW,
     SHORTEST_WINDOW,
     SettledSums,
@@ -221,7 +222,7 @@ class SettlementJob(Job):
         if not (is_late or is_major) or (waits and not (is_late and is_major)):
             return True
         name = ContractName(self._venue, contract)
-        known = await recent_settled_rates(self._database, name, now)
+        known = await recent_settled_rates(self._database, name, now, COMPARED_SPAN)
         self._note(contract, known, now)
         is_late = self._newest.get(contract, 0) < last_settlement(perpetual, now - MINUTE)
         if not known and not is_major and await self._is_filled_later(contract, now):
@@ -260,7 +261,8 @@ class SettlementJob(Job):
         await FencedDatabase(self._database, lease).write(
             lambda tx: record_settlement_reports(tx, self._venue, rates, now)
         )
-        self._note(name.contract, await recent_settled_rates(self._database, name, now), now)
+        known = await recent_settled_rates(self._database, name, now, COMPARED_SPAN)
+        self._note(name.contract, known, now)
         self._read_before.add(name.contract)
         return True
 

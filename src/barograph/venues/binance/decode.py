@@ -3,50 +3,27 @@
 Every decoder raises `InvalidReply` if the reply has another shape or is about another contract.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from functools import partial
-from typing import Final, NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Annotated, Final
 
-import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from barograph.errors import InvalidReply
 from barograph.kit.timestamps import HOUR, MINUTE
-from barograph.venues import exchange as ranges
+from barograph.venues.facts import Venue
 from barograph.venues.kit import cells
-from barograph.venues.kit.cells import (
-    Cell,
-    Name,
-    Refused,
-    UnreadableError,
-    moment,
-    parse,
-    plausible,
-)
-from barograph.venues.kit.contract_cache import ListedContracts
-from barograph.venues.kit.past_pages import check_contract
+from barograph.venues.kit.adapter import Reading
+from barograph.venues.kit.cells import Cell, Name, Refused, UnreadableError, moment, parse
+from barograph.venues.kit.contract_cache import Contract, ListedContracts
+from barograph.venues.kit.past_pages import Page, check_contract, page_of
+from barograph.venues.kit.sweep import TimedCell
 from barograph.venues.records import Perpetual
-from barograph.venues.registry import BINANCE, coin_of
 
 COIN: Final = "COIN"
 OTHER_CLASSES = frozenset(
     {"EQUITY", "HK_EQUITY", "KR_EQUITY", "CN_EQUITY", "COMMODITY", "INDEX", "PREMARKET"}
 )
 """The exchange's words for perpetuals that follow something else than a coin."""
-
-
-class Contract(NamedTuple):
-    """A live crypto perpetual against USDT."""
-
-    base: str
-    funding_interval_hours: float
-
-
-class OpenInterest(NamedTuple):
-    """The open interest of one contract in coins, single-sided, at its own time."""
-
-    coins: float
-    at: int
 
 
 class Row(Struct, rename="camel"):
@@ -60,9 +37,12 @@ class Row(Struct, rename="camel"):
     underlying_type: Cell = None
     funding_interval_hours: Cell = None
     mark_price: Cell = None
+    index_price: Cell = None
     last_funding_rate: Cell = None
     next_funding_time: Cell = None
     price: Cell = None
+    volume: Cell = None
+    quote_volume: Cell = None
     open_interest: Cell = None
     time: Cell = None
     long_account: Cell = None
@@ -71,17 +51,6 @@ class Row(Struct, rename="camel"):
     timestamp: Cell = None
     funding_rate: Cell = None
     funding_time: Cell = None
-
-
-class Reading(NamedTuple):
-    """The kept perpetuals of one reading."""
-
-    perpetuals: tuple[Perpetual, ...]
-    as_of: int
-    """The oldest time of a kept row."""
-    refused: Refused
-    unusable: list[str]
-    """The coins of kept contracts that are left out."""
 
 
 class _ExchangeInfo(Struct):
@@ -110,17 +79,39 @@ def decode_exchange_info(body: bytes) -> list[Row]:
     return parse(body, _ExchangeInfo, "the list of contracts").symbols
 
 
-def decode_open_interest(body: bytes, contract: str) -> OpenInterest:
-    """The open interest of one contract."""
+def decode_open_interest(body: bytes, contract: str) -> TimedCell:
+    """The open interest of one contract in coins, single-sided."""
     row = parse(body, Row, "the open interest")
     check_contract([row.symbol], contract)
     try:
-        return OpenInterest(cells.number(row.open_interest), moment(row.time))
+        cells.number(row.open_interest)
+        return TimedCell(row.open_interest, moment(row.time))
     except UnreadableError as error:
         raise InvalidReply(f"the open interest cannot be read: {error}") from error
 
 
-def contracts_of(rows: Sequence[Row], funding: Sequence[Row]) -> ListedContracts[Contract]:
+def decode_klines(body: bytes, _contract: str) -> Page:
+    """Opening prices; the rows don't name their contract."""
+    rows = parse(body, list[Annotated[list[Cell], Meta(min_length=2)]], "the klines")
+    return page_of(rows, lambda row: row[0], lambda row: cells.price(row[1]))
+
+
+def past_decoder(
+    time: Callable[[Row], Cell], value: Callable[[Row], float]
+) -> Callable[[bytes, str], Page]:
+    """A decoder of rows about one contract."""
+
+    def decode(body: bytes, contract: str) -> Page:
+        rows = decode_rows(body)
+        check_contract((row.symbol for row in rows), contract)
+        return page_of(rows, time, value)
+
+    return decode
+
+
+def contracts_of(
+    rows: Sequence[Row], funding: Sequence[Row], venue: Venue, class_of: Callable[[Row], str]
+) -> ListedContracts:
     """Join the list of contracts with their funding intervals.
 
     It also holds dated futures and other quote currencies. About a fifth of the live perpetuals
@@ -128,17 +119,19 @@ def contracts_of(rows: Sequence[Row], funding: Sequence[Row]) -> ListedContracts
     be a guess.
     """
     hours = _intervals(funding)
-    classes = {row.symbol: _class_of(row) for row in rows if _is_live(row)}
+    classes = {row.symbol: class_of(row) for row in rows if _is_live(row)}
     kept = {
         row.symbol: Contract(str(row.base_asset), hours[row.symbol])
         for row in rows
         if classes.get(row.symbol) == COIN and row.symbol in hours
     }
     others = {symbol: word for symbol, word in classes.items() if word != COIN}
-    coins = {row.symbol: _coin(str(row.base_asset)) for row in rows if row.symbol in classes}
-    unusable = [coins[symbol] for symbol in classes.keys() - kept.keys() - others.keys()]
-    symbols = frozenset(row.symbol for row in rows)
-    return ListedContracts(kept, symbols, others, OTHER_CLASSES, unusable)
+    bases = {row.symbol: str(row.base_asset) for row in rows if row.symbol in classes}
+    missing = classes.keys() - kept.keys() - others.keys()
+    unusable = [venue.coin_of(bases[symbol])[0] for symbol in missing]
+    return ListedContracts(
+        kept, frozenset(row.symbol for row in rows), others, OTHER_CLASSES, unusable
+    )
 
 
 def changed_intervals(funding: Sequence[Row], kept: Mapping[str, Contract]) -> set[str]:
@@ -161,29 +154,40 @@ def newest_time(rows: Sequence[Row]) -> int:
 
 def reading_of(
     rows: Sequence[Row],
-    prices: Sequence[Row],
+    prices: Mapping[str, Row],
+    volumes: Mapping[str, Row],
     kept: Mapping[str, Contract],
-    interests: Mapping[str, OpenInterest],
+    interests: Mapping[str, TimedCell],
     *,
+    venue: Venue,
     oldest: int,
     doubtful: Collection[str],
 ) -> Reading:
-    """Join the premium index with last prices and open interest.
+    """Join the premium index with the rows of the last prices and volumes, and open interest.
 
     We leave out a kept contract that is doubtful, older than `oldest`, or can't be read.
 
     Raises:
         TooFewContracts: fewer than half of the kept contracts can be read.
     """
-    last_prices = {row.symbol: row.price for row in prices}
+    nothing = Row("-")
 
     def read(name: str, row: Row, refused: Refused) -> Perpetual:
-        perpetual = _perpetual(row, last_prices.get(name), kept[name])
-        interest = interests.get(name)
-        if interest is None:
-            return perpetual
-        with_interest = partial(_with_open_interest, perpetual, interest)
-        return cells.usable(name, refused, with_interest) or perpetual
+        """`lastFundingRate` is the running estimate, despite its name."""
+        interest, volume = interests.get(name), volumes.get(name, nothing)
+        values = cells.Values(
+            prices.get(name, nothing).price,
+            row.last_funding_rate,
+            kept[name].funding_interval_hours,
+            row.next_funding_time,
+            interest and interest.cell,
+            open_interest_at=interest and interest.at,
+            mark_price=row.mark_price,
+            index_price=row.index_price,
+            volume_usd=volume.quote_volume,
+            volume_coins=volume.volume,
+        )
+        return cells.perpetual(venue, name, kept[name].base, values, refused)
 
     times = {row.symbol: cells.or_none(moment, row.time) or 0 for row in rows}
     usual = [
@@ -192,14 +196,8 @@ def reading_of(
         if row.symbol in kept and row.symbol not in doubtful and times[row.symbol] >= oldest
     ]
     perpetuals, refused = cells.read_perpetuals(usual, read, len(kept))
-    unusable = (times.keys() & kept.keys()) - perpetuals.keys()
     as_of = min(times[name] for name in perpetuals)
-    coins = [_coin(kept[name].base) for name in unusable]
-    return Reading(tuple(perpetuals.values()), as_of, refused, coins)
-
-
-def _coin(base: str) -> str:
-    return coin_of(BINANCE, base)[0]
+    return Reading(as_of, perpetuals, refused, frozenset(times), in_doubt=bool(doubtful))
 
 
 def _is_live(row: Row) -> bool:
@@ -207,7 +205,7 @@ def _is_live(row: Row) -> bool:
     return is_perpetual and (row.quote_asset, row.status) == ("USDT", "TRADING")
 
 
-def _class_of(row: Row) -> str:
+def class_of(row: Row) -> str:
     """What a contract follows. Only the plain kind of perpetual follows a coin."""
     is_other = row.underlying_type == COIN and row.contract_type != "PERPETUAL"
     cell = row.contract_type if is_other else row.underlying_type
@@ -222,34 +220,6 @@ def _intervals(funding: Sequence[Row]) -> dict[str, float]:
         for symbol, cell in cells_of
         if isinstance(cell, int | float) and not isinstance(cell, bool) and cell > 0
     }
-
-
-def _perpetual(row: Row, last_price: Cell, contract: Contract) -> Perpetual:
-    """Without open interest. `lastFundingRate` is the running estimate, despite its name."""
-    coin, multiplier = coin_of(BINANCE, contract.base)
-    return Perpetual(
-        contract=row.symbol,
-        base=contract.base,
-        last_price=cells.price(last_price),
-        funding_rate_pct=plausible(cells.percent(row.last_funding_rate), ranges.FUNDING_RATE),
-        funding_interval_hours=plausible(contract.funding_interval_hours, ranges.FUNDING_INTERVAL),
-        next_funding_time=moment(row.next_funding_time),
-        open_interest_usd=None,
-        coin="" if multiplier == 1 else coin,
-        multiplier=multiplier,
-        mark_price=cells.price(row.mark_price),
-    )
-
-
-def _with_open_interest(perpetual: Perpetual, interest: OpenInterest) -> Perpetual:
-    coins = plausible(interest.coins, ranges.OPEN_INTEREST_COINS)
-    usd = plausible(coins * perpetual.mark, ranges.OPEN_INTEREST)
-    return msgspec.structs.replace(
-        perpetual,
-        open_interest_usd=usd,
-        open_interest_coins=coins,
-        open_interest_at=interest.at,
-    )
 
 
 class IntervalDoubts:
@@ -274,7 +244,7 @@ class IntervalDoubts:
             at = cells.or_none(moment, row.next_funding_time)
             if at is None or row.symbol not in kept:
                 continue
-            interval = kept[row.symbol].funding_interval_hours * HOUR
+            interval = (kept[row.symbol].funding_interval_hours or 0) * HOUR
             moved = at - self._settlements.get(row.symbol, at)
             if moved > 0:
                 self._contradicted[row.symbol] = interval if moved % interval else 0

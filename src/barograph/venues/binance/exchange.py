@@ -1,37 +1,84 @@
 """Binance as the markets' `Exchange`.
 
 A reading takes two calls. The open interest takes one call per contract, so `keep_up` collects it
-in the background (`sweep.py`).
+in the background, and reads the volumes, which are a call of a large weight.
 """
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping
+from contextlib import suppress
+from operator import attrgetter
 from typing import Unpack
 
-from barograph.errors import InvalidReply, UnknownToUpstream, UpstreamError
+from barograph.errors import UpstreamError
 from barograph.kit.http_client import TimeBudget
-from barograph.kit.timestamps import MINUTE, SECOND
+from barograph.kit.timestamps import DAY, MINUTE, SECOND
 from barograph.settings import Settings
-from barograph.venues.binance import decode, history
-from barograph.venues.binance.decode import Contract, Row
-from barograph.venues.binance.history import LONG_SHARES
-from barograph.venues.binance.rest import RestClient
+from barograph.venues.binance import decode
+from barograph.venues.binance.decode import Row, past_decoder
+from barograph.venues.binance.facts import VENUE
 from barograph.venues.binance.stream import LiquidationStream
-from barograph.venues.binance.sweep import FIRST_WEIGHT_PER_MINUTE, OpenInterestSweep
-from barograph.venues.exchange import LiquidationWatcher, PastValue
-from barograph.venues.kit.client import Parts, VenueAdapter
-from barograph.venues.kit.contract_cache import ContractCache, ListedContracts
-from barograph.venues.kit.past_pages import Pacer
-from barograph.venues.records import LongAccounts, Perpetuals, SettledRate
-from barograph.venues.registry import BINANCE, VENUES
+from barograph.venues.kit.adapter import Parts, Reading, VenueAdapter
+from barograph.venues.kit.cells import coins, long_pct, settled_pct
+from barograph.venues.kit.contract_cache import ListedContracts
+from barograph.venues.kit.past_pages import Past, PastSeries, settled_hour
+from barograph.venues.kit.refusals import Refusals
+from barograph.venues.kit.sweep import MAX_AGE, Sweep, TimedCell
 
-LISTING_SECONDS = 240.0
-"""Seconds between two readings of the list of contracts with their funding intervals."""
+SWEEP_PER_MINUTE = 240
+"""A tenth of what the exchange allows; one open interest has a weight of 1. With 570 contracts the
+first round takes about two minutes and each later one less than three."""
+
+FIRST_PER_MINUTE = 300
+"""While the open interest of some contract has never been read."""
 
 READING_WEIGHT = 12
 """Of one reading: 10 for the premium index and 2 for the prices."""
 
-_RATIO_PERIOD = 5 * MINUTE
+VOLUME_WEIGHT = 40
+"""Of the volumes of all contracts, once a minute."""
+
+HISTORY_WEIGHT = 450
+"""Per minute: 90 pages of 1,000 klines, which have a weight of 5."""
+
+_STATISTICS = 5.0
+"""These have no weight but a limit of 1,000 in five minutes; so many take 450, and the live
+long-account shares another 450."""
+
+_RATES = 7.5
+"""300 in five minutes: the exchange allows 500 for settled rates and the funding intervals
+together, which every reading asks for."""
+
+PAST = Past(
+    PastSeries("/fapi/v1/klines", {"interval": "1h"}, 1000, decode.decode_klines, weight=5),
+    PastSeries(
+        "/fapi/v1/fundingRate",
+        {},
+        1000,
+        past_decoder(
+            lambda row: settled_hour(row.funding_time), lambda row: settled_pct(row.funding_rate)
+        ),
+        weight=_RATES,
+    ),
+    PastSeries(
+        "/futures/data/openInterestHist",
+        {"period": "1h"},
+        500,
+        past_decoder(attrgetter("timestamp"), lambda row: coins(row.sum_open_interest)),
+        30 * DAY,
+        _STATISTICS,
+    ),
+    PastSeries(
+        "/futures/data/globalLongShortAccountRatio",
+        {"period": "1h"},
+        500,
+        past_decoder(
+            attrgetter("timestamp"), lambda row: long_pct(row.long_account, row.short_account)
+        ),
+        30 * DAY,
+        _STATISTICS,
+    ),
+)
 
 
 def live_weight_per_minute(poll_seconds: float) -> int:
@@ -39,7 +86,8 @@ def live_weight_per_minute(poll_seconds: float) -> int:
 
     The list of contracts and the clock add 1 each.
     """
-    return math.ceil(60 / poll_seconds) * READING_WEIGHT + FIRST_WEIGHT_PER_MINUTE + 2
+    readings = math.ceil(60 / poll_seconds) * READING_WEIGHT
+    return readings + FIRST_PER_MINUTE + VOLUME_WEIGHT + 2
 
 
 class BinanceExchange(VenueAdapter):
@@ -48,108 +96,86 @@ class BinanceExchange(VenueAdapter):
     https://developers.binance.com/docs/derivatives/usds-margined-futures/general-info
     """
 
-    venue = VENUES[BINANCE]
-    client = RestClient
-    _rest: RestClient
+    venue = VENUE
+    past = PAST
+    history_weight = HISTORY_WEIGHT
+    refusals = Refusals({"-1121", "-4108"}, 60.0, 3 * 86_400.0)
+    """An invalid symbol, or a contract that is being delivered, settled or not traded yet. The
+    longest ban is three days."""
+    listing_seconds = 240.0
+    """With the funding intervals."""
+    time_path = "/fapi/v1/time"
+    stream = LiquidationStream
+    class_of = staticmethod(decode.class_of)
 
     def __init__(self, settings: Settings, **parts: Unpack[Parts]) -> None:
-        super().__init__(settings, settings.binance_rest_url, parts)
-        clock, sleep = self._clock, self._sleep
-        self._history = history.BinanceHistory(self._rest, clock=clock, sleep=sleep)
-        self._stream = LiquidationStream(
-            BINANCE,
-            settings,
-            self._metrics,
-            clock=clock,
-            sleep=sleep,
-            random=self._random,
-            ping_seconds=self._ping_seconds,
+        super().__init__(settings, **parts)
+        self._sweep = Sweep(
+            self._open_interest,
+            FIRST_PER_MINUTE,
+            SWEEP_PER_MINUTE,
+            clock=self._clock,
+            sleep=self._sleep,
         )
-        self._sweep = OpenInterestSweep(self._rest, clock=clock, sleep=sleep)
-        self._catalogue = ContractCache(self._listing, clock, LISTING_SECONDS)
         self._doubts = decode.IntervalDoubts()
-        # However often the collector asks, the history keeps its half of the limit.
-        self._statistics = Pacer(1 / history.CALLS_PER_SECOND, clock=clock, sleep=sleep)
-
-    async def perpetuals(self) -> Perpetuals:
-        """Read every live crypto perpetual against USDT at once; raises `UpstreamError`."""
-        is_first = self._times.last_as_of == 0 or self._catalogue.is_empty
-        budget = self._rest.start_budget() if is_first else self._rest.budget()
-        listing = await self._catalogue.current(budget)
-        self._sweep.follow(listing.kept)
-        if is_first:
-            budget = self._rest.start_budget()
-        ask = self._rest.ask
-        rows = await ask("/fapi/v1/premiumIndex", {}, self._fresh_rows, budget, "reading")
-        prices = await ask("/fapi/v2/ticker/price", {}, self._fresh_rows, budget, "reading")
-        changed = await self._changed_intervals(listing, budget)
-        doubtful = self._doubts.of(rows, listing.kept, self._clock()) | changed
-        reading = self._reading(rows, prices, listing, doubtful)
-        if budget.is_half_left():
-            symbols = {row.symbol for row in rows}
-            await self._catalogue.review(symbols, budget, in_doubt=bool(doubtful))
-        return reading
+        self._volumes: Mapping[str, Row] = {}
+        self._volumes_at = self._asked_volumes_at = 0
 
     async def keep_up(self) -> None:
-        """Read the open interest of one contract after the other, until cancelled."""
-        await self._sweep.run()
-
-    async def long_accounts(self, contract: str) -> LongAccounts:
-        """Read the newest long-account share of one contract; raises `UpstreamError`."""
-
-        def read(body: bytes) -> LongAccounts:
-            page, now = LONG_SHARES.decode(body, contract), self._clock()
-            if not page:
-                raise UnknownToUpstream(f"the exchange has no account ratio of {contract}")
-            sampled_at = max(page)
-            share = page[sampled_at]
-            if share is None or sampled_at > now + _RATIO_PERIOD:
-                raise InvalidReply(f"the account ratio of {contract} can't be right")
-            return LongAccounts(contract, share, min(sampled_at, now))
-
-        await self._statistics.wait()
-        params = {"symbol": contract, "period": "5m", "limit": "1"}
-        return await self._rest.ask(LONG_SHARES.path, params, read)
-
-    async def past_prices(self, contract: str, start: int, end: int) -> list[PastValue]:
-        """Read prices at the full hour, in USDT; raises `UpstreamError`."""
-        return await self._history.hours(history.PRICES, contract, start, end)
-
-    async def past_open_interest(self, contract: str, start: int, end: int) -> list[PastValue]:
-        """Read single-sided open interest in coins; raises `UpstreamError`."""
-        return await self._history.hours(history.OPEN_INTEREST, contract, start, end)
-
-    async def past_long_accounts(self, contract: str, start: int, end: int) -> list[PastValue]:
-        """Read long-account shares in percent; raises `UpstreamError`."""
-        return await self._history.hours(LONG_SHARES, contract, start, end)
-
-    async def past_settlements(self, contract: str, start: int, end: int) -> list[SettledRate]:
-        """Read settled funding rates; raises `UpstreamError`."""
-        return await self._history.settlements(contract, start, end)
+        """Read the open interest of one contract after the other, and volumes, until cancelled."""
+        while True:
+            if abs(self._clock() - self._asked_volumes_at) >= MINUTE:
+                await self._read_volumes()
+            await self._sweep.step()
 
     async def server_time(self) -> int:
         """Read the exchange's clock in Unix milliseconds, unchecked; raises `UpstreamError`."""
-        return await self._rest.ask("/fapi/v1/time", {}, decode.decode_time)
+        return await self.ask(self.time_path, {}, decode.decode_time)
 
-    async def listen(self, contracts: Sequence[str], watcher: LiquidationWatcher) -> None:
-        """Receive the liquidations of `contracts` until cancelled, reconnecting as needed."""
-        await self._stream.listen(contracts, watcher)
-
-    async def _listing(self, budget: TimeBudget) -> ListedContracts[Contract]:
-        ask = self._rest.ask
-        rows = await ask(
+    async def _list(self, budget: TimeBudget) -> ListedContracts:
+        rows = await self.ask(
             "/fapi/v1/exchangeInfo", {}, decode.decode_exchange_info, budget, "reading"
         )
         # It shares a limit with settled rates, so it must not speak for the exchange.
-        funding = await ask("/fapi/v1/fundingInfo", {}, decode.decode_rows, budget)
-        return decode.contracts_of(rows, funding)
+        funding = await self.ask("/fapi/v1/fundingInfo", {}, decode.decode_rows, budget)
+        return decode.contracts_of(rows, funding, self.venue, self.class_of)
 
-    async def _changed_intervals(
-        self, listing: ListedContracts[Contract], budget: TimeBudget
-    ) -> set[str]:
+    async def _read(self, listing: ListedContracts, budget: TimeBudget) -> Reading:
+        self._sweep.follow(listing.kept)
+        rows = await self.ask("/fapi/v1/premiumIndex", {}, self._fresh_rows, budget, "reading")
+        prices = await self.ask("/fapi/v2/ticker/price", {}, self._fresh_rows, budget, "reading")
+        changed = await self._changed_intervals(listing, budget)
+        # Half of the freshness limit, or one contract that lags would make the reading stale.
+        oldest = decode.newest_time(rows) - round(self._settings.feed_max_age_seconds * SECOND / 2)
+        return decode.reading_of(
+            rows,
+            {row.symbol: row for row in prices},
+            self._volumes if self._clock() - self._volumes_at <= MAX_AGE else {},
+            listing.kept,
+            self._sweep.values(),
+            venue=self.venue,
+            oldest=oldest,
+            doubtful=self._doubts.of(rows, listing.kept, self._clock()) | changed,
+        )
+
+    async def _open_interest(self, contract: str) -> TimedCell:
+        return await self.ask(
+            "/fapi/v1/openInterest",
+            {"symbol": contract},
+            lambda body: decode.decode_open_interest(body, contract),
+        )
+
+    async def _read_volumes(self) -> None:
+        """Once a minute; if it fails, the last ones count until they are too old."""
+        self._asked_volumes_at = self._clock()
+        with suppress(UpstreamError):
+            rows = await self.ask("/fapi/v1/ticker/24hr", {}, decode.decode_rows)
+            self._volumes, self._volumes_at = {row.symbol: row for row in rows}, self._clock()
+
+    async def _changed_intervals(self, listing: ListedContracts, budget: TimeBudget) -> set[str]:
         """Look with every reading: with an old interval, the rate per 8 hours would be wrong."""
         try:
-            funding = await self._rest.ask("/fapi/v1/fundingInfo", {}, decode.decode_rows, budget)
+            funding = await self.ask("/fapi/v1/fundingInfo", {}, decode.decode_rows, budget)
         except UpstreamError:
             return set()  # the list of contracts is read again soon
         return decode.changed_intervals(funding, listing.kept)
@@ -159,32 +185,5 @@ class BinanceExchange(VenueAdapter):
         self._times.check(decode.newest_time(rows))
         return rows
 
-    def _reading(
-        self,
-        rows: Sequence[Row],
-        prices: Sequence[Row],
-        listing: ListedContracts[Contract],
-        doubtful: Collection[str],
-    ) -> Perpetuals:
-        # Half of the freshness limit, or one contract that lags would make the reading stale.
-        oldest = decode.newest_time(rows) - round(self._settings.feed_max_age_seconds * SECOND / 2)
-        with self._catalogue.fitting():
-            reading = decode.reading_of(
-                rows,
-                prices,
-                listing.kept,
-                self._sweep.values(),
-                oldest=oldest,
-                doubtful=doubtful,
-            )
-        return Perpetuals(
-            self._times.as_of(self._times.check(reading.as_of)),
-            self.source,
-            reading.perpetuals,
-            reading.refused,
-            left_out=listing.left_out,
-            unknown_classes=listing.unknown_classes,
-            not_crypto=sorted(listing.others),
-            venue=BINANCE,
-            unusable=sorted({*reading.unusable, *listing.unusable}),
-        )
+
+ADAPTER = BinanceExchange

@@ -1,4 +1,4 @@
-"""What Binance publishes (pure)."""
+"""What Binance publishes."""
 
 from typing import Final
 
@@ -14,7 +14,10 @@ VENUE: Final = Venue(
         "",
         "No service may charge for the market data or profit from it without Binance's consent.",
     ),
+    "https://fapi.binance.com",
     ("#7c3aed", "#b794f6"),
     liquidations="largest per second",
     liquidation_price="average fill",
+    stream="/market/stream",
+    stream_hosts={"fapi.binance.com": "fstream.binance.com"},
 )

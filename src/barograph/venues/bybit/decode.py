@@ -4,34 +4,23 @@ Every decoder raises `InvalidReply` if the result has another shape or is about 
 """
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Annotated, Generic, NamedTuple, TypeVar
 
 from msgspec import Meta, Struct
 
-from barograph.errors import InvalidReply, UnknownToUpstream
+from barograph.errors import InvalidReply
 from barograph.kit.timestamps import iso_timestamp
-from barograph.venues import exchange as ranges
+from barograph.venues.bybit.facts import VENUE
 from barograph.venues.kit import cells
-from barograph.venues.kit.cells import (
-    Cell,
-    Name,
-    Refused,
-    UnreadableError,
-    moment,
-    parse,
-    plausible,
-)
-from barograph.venues.kit.contract_cache import ListedContracts
-from barograph.venues.kit.past_pages import check_contract
-from barograph.venues.records import LongAccounts, Perpetual
-from barograph.venues.registry import BYBIT, coin_of
+from barograph.venues.kit.adapter import Reading
+from barograph.venues.kit.cells import Cell, Name, Refused, UnreadableError, moment, parse
+from barograph.venues.kit.contract_cache import Contract, ListedContracts
+from barograph.venues.records import Perpetual
 
 T = TypeVar("T")
 
 _NANOSECOND_DIGITS = 6
 _MINUTES = 60
-_RATIO_TOLERANCE = 0.01
 
 MAX_SETTLEMENTS = 200
 """The exchange reports this many settlements at once."""
@@ -42,10 +31,6 @@ OTHER_CLASSES = frozenset({"stock", "commodity", "forex", "ETF"})
 
 UNCLASSIFIED = "unclassified"
 """A contract without a word in a list that has words for others."""
-
-
-class ShareOutOfRange(UnknownToUpstream):
-    """A long-account share is below 0 or above 100 percent."""
 
 
 class Instrument(Struct, frozen=True):
@@ -69,19 +54,6 @@ class InstrumentPage(NamedTuple):
     """Requests the next page; empty on the last one."""
 
 
-class Tickers(NamedTuple):
-    """The kept perpetuals of one reading."""
-
-    perpetuals: tuple[Perpetual, ...]
-    symbols: frozenset[str]
-    """Every name in the reading, kept or not."""
-    refused: Refused
-    sides: Mapping[str, int]
-    """How many sides of a position the exchange's `openInterest` counts, where that is proved."""
-    unusable: list[str]
-    """The coins of kept contracts that are left out."""
-
-
 class _InstrumentRow(Struct, rename="camel"):
     symbol: Name
     contract_type: str
@@ -101,12 +73,14 @@ class _TickerRow(Struct, rename="camel"):
     symbol: Name
     last_price: Cell = None
     mark_price: Cell = None
+    index_price: Cell = None
     funding_rate: Cell = None
     funding_interval_hour: Cell = None
     next_funding_time: Cell = None
-    open_interest: Cell = None
     single_open_interest: Cell = None
     single_open_interest_value: Cell = None
+    turnover24h: Cell = None
+    volume24h: Cell = None
 
 
 class RatioRow(Struct, rename="camel"):
@@ -181,65 +155,58 @@ def decode_instruments(result: bytes) -> InstrumentPage:
     )
 
 
-class ContractList(ListedContracts[Instrument], frozen=True):
-    """The complete list of contracts."""
+def contracts_of(pages: Sequence[InstrumentPage]) -> ListedContracts:
+    """Join the pages of a list.
 
-    @classmethod
-    def of(cls, pages: Sequence[InstrumentPage]) -> "ContractList":
-        """Join the pages of a list.
+    A list without any class is older than the field, and all of it is crypto.
+    """
+    instruments = {row.contract: row for page in pages for row in page.instruments}
+    has_classes = any(row.asset_class is not None for row in instruments.values())
+    usual = UNCLASSIFIED if has_classes else ""
+    classes = {
+        name: usual if row.asset_class is None else row.asset_class
+        for name, row in instruments.items()
+    }
+    others = {name: word for name, word in classes.items() if word not in CRYPTO_CLASSES}
+    kept = {
+        name: Contract(row.base, row.funding_interval_hours)
+        for name, row in instruments.items()
+        if name not in others
+    }
+    symbols = frozenset().union(*(page.symbols for page in pages))
+    return ListedContracts(kept, symbols, others, OTHER_CLASSES)
 
-        A list without any class is older than the field, and all of it is crypto.
-        """
-        instruments = {row.contract: row for page in pages for row in page.instruments}
-        has_classes = any(row.asset_class is not None for row in instruments.values())
-        usual = UNCLASSIFIED if has_classes else ""
-        classes = {
-            name: usual if row.asset_class is None else row.asset_class
-            for name, row in instruments.items()
-        }
-        others = {name: word for name, word in classes.items() if word not in CRYPTO_CLASSES}
-        kept = {name: row for name, row in instruments.items() if name not in others}
-        symbols = frozenset().union(*(page.symbols for page in pages))
-        return cls(kept, symbols, others, OTHER_CLASSES)
 
-
-def decode_tickers(result: bytes, kept: Mapping[str, Instrument]) -> Tickers:
+def decode_tickers(result: bytes, kept: Mapping[str, Contract], time: int) -> Reading:
     """All contracts at once: https://bybit-exchange.github.io/docs/v5/market/tickers .
 
-    We leave out a kept contract whose row can't be read. If only its open interest can't be read,
-    that is unknown.
+    We leave out a kept contract whose row can't be read. The open interest is single-sided:
+    `openInterestValue` counts both sides of a position.
 
     Raises:
         TooFewContracts: fewer than half of the kept contracts can be read.
     """
     rows = parse(result, Rows[_TickerRow], "the tickers").list
+
+    def read(name: str, row: _TickerRow, refused: Refused) -> Perpetual:
+        hours = cells.or_none(cells.above_zero, row.funding_interval_hour)
+        values = cells.Values(
+            row.last_price,
+            row.funding_rate,
+            kept[name].funding_interval_hours if hours is None else hours,
+            row.next_funding_time,
+            row.single_open_interest,
+            row.single_open_interest_value or "",
+            mark_price=row.mark_price,
+            index_price=row.index_price,
+            volume_usd=row.turnover24h,
+            volume_coins=row.volume24h,
+        )
+        return cells.perpetual(VENUE, name, kept[name].base, values, refused)
+
     listed = [(row.symbol, row) for row in rows if row.symbol in kept]
-    perpetuals, refused = cells.read_perpetuals(listed, partial(_perpetual, kept), len(kept))
-    symbols = frozenset(row.symbol for row in rows)
-    sides = {row.symbol: sides for row in rows if (sides := _sides(row)) is not None}
-    left_out = (symbols & kept.keys()) - perpetuals.keys()
-    unusable = [coin_of(BYBIT, kept[symbol].base)[0] for symbol in sorted(left_out)]
-    return Tickers(tuple(perpetuals.values()), symbols, refused, sides, unusable)
-
-
-def decode_long_accounts(result: bytes, contract: str) -> LongAccounts:
-    """The newest share: https://bybit-exchange.github.io/docs/v5/market/long-short-ratio .
-
-    Raises:
-        UnknownToUpstream: there is no share of this contract, or it is out of range
-            (`ShareOutOfRange`).
-    """
-    rows = parse(result, Rows[RatioRow], "the account ratio").list
-    if not rows:
-        raise UnknownToUpstream(f"the exchange has no account ratio of {contract}")
-    try:
-        sampled_at, row = max(((moment(row.timestamp), row) for row in rows), key=lambda it: it[0])
-        check_contract([row.symbol], contract)
-        return LongAccounts(contract, cells.long_pct(row.buy_ratio, row.sell_ratio), sampled_at)
-    except cells.OutOfRangeError as error:
-        raise ShareOutOfRange(str(error)) from error
-    except UnreadableError as error:
-        raise InvalidReply(f"the account ratio cannot be read: {error}") from error
+    perpetuals, refused = cells.read_perpetuals(listed, read, len(kept))
+    return Reading(time, perpetuals, refused, frozenset(row.symbol for row in rows))
 
 
 def _is_live(row: _InstrumentRow) -> bool:
@@ -252,47 +219,3 @@ def _instrument(row: _InstrumentRow) -> Instrument:
     hours = None if minutes is None or minutes <= 0 else minutes / _MINUTES
     asset_class = None if row.symbol_type is None else cells.class_word(row.symbol_type)
     return Instrument(row.symbol, row.base_coin, hours, asset_class)
-
-
-def _perpetual(
-    kept: Mapping[str, Instrument], name: str, row: _TickerRow, refused: Refused
-) -> Perpetual:
-    """The open interest is single-sided: `openInterestValue` counts both sides of a position."""
-    instrument = kept[name]
-    coin, multiplier = coin_of(BYBIT, instrument.base)
-
-    def amount(cell: Cell, expected: ranges.PlausibleRange) -> float | None:
-        return cells.usable(name, refused, lambda: plausible(cells.number(cell), expected))
-
-    return Perpetual(
-        contract=name,
-        base=instrument.base,
-        last_price=cells.price(row.last_price),
-        funding_rate_pct=plausible(cells.percent(row.funding_rate), ranges.FUNDING_RATE),
-        funding_interval_hours=plausible(_interval(row, instrument), ranges.FUNDING_INTERVAL),
-        next_funding_time=moment(row.next_funding_time),
-        open_interest_usd=amount(row.single_open_interest_value, ranges.OPEN_INTEREST),
-        open_interest_coins=amount(row.single_open_interest, ranges.OPEN_INTEREST_COINS),
-        coin="" if multiplier == 1 else coin,
-        multiplier=multiplier,
-        mark_price=cells.or_none(cells.price, row.mark_price),
-    )
-
-
-def _interval(row: _TickerRow, instrument: Instrument) -> float:
-    hours = cells.or_none(cells.above_zero, row.funding_interval_hour)
-    if hours is None:
-        hours = instrument.funding_interval_hours
-    if hours is None:
-        raise UnreadableError("the funding interval is unknown")
-    return hours
-
-
-def _sides(row: _TickerRow) -> int | None:
-    """How many sides `openInterest` counts, by its ratio to the single-sided field."""
-    counted = cells.or_none(cells.above_zero, row.open_interest)
-    single = cells.or_none(cells.above_zero, row.single_open_interest)
-    if counted is None or single is None:
-        return None
-    ratio = counted / single
-    return next((sides for sides in (1, 2) if abs(ratio / sides - 1) <= _RATIO_TOLERANCE), None)

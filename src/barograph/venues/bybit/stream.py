@@ -1,21 +1,16 @@
 """The liquidation stream: two websocket connections, so that one may break without a gap.
 
-A connection that is silent for 1.5 ping intervals is dropped and reconnected with backoff. If there
-are more contracts than a connection carries, each group of contracts has two connections, and time
-counts as watched only if every group was. Contracts that have no liquidation topic are left out.
+If there are more contracts than a connection carries, each group of contracts has two connections,
+and time counts as watched only if every group was. Contracts that have no liquidation topic are
+left out.
 """
 
-import asyncio
 import logging
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
 
-from websockets.asyncio.client import ClientConnection
-
-from barograph.errors import Unreachable
 from barograph.kit.clock import Clock
-from barograph.kit.timestamps import SECOND
 from barograph.venues.bybit.messages import (
     PING,
     Batch,
@@ -24,12 +19,12 @@ from barograph.venues.bybit.messages import (
     Subscriptions,
     contract_of,
     decode_message,
+    subscribe_request,
     topics_by_connection,
 )
 from barograph.venues.exchange import LiquidationWatcher
 from barograph.venues.kit.stream import (
     CONNECTIONS,
-    SILENCE_PINGS,
     ConnectionState,
     VenueStream,
     WatchedConnection,
@@ -39,53 +34,6 @@ from barograph.venues.registry import BYBIT
 from barograph.venues.spans import WatchedSpans
 
 log = logging.getLogger(__name__)
-
-
-class LiquidationStream(VenueStream):
-    """Keeps two equal connections open per group of contracts, and passes on their messages."""
-
-    _left_out: AbstractSet[str] = frozenset()
-
-    @property
-    def left_out(self) -> list[str]:
-        """The contracts of the newest subscription that have no liquidation topic."""
-        return sorted(self._left_out)
-
-    async def listen(self, contracts: Sequence[str], watcher: LiquidationWatcher) -> None:
-        """Receive the liquidations of `contracts` until cancelled, reconnecting as needed."""
-        parts = topics_by_connection(contracts)
-        if not parts:
-            await asyncio.Event().wait()
-        left_out: set[str] = set()
-        self._left_out = left_out
-        logs = [WatchedSpans() for _ in parts]
-        await self._run_all(
-            [
-                self._keep_watching(
-                    topics, _GroupWatcher(watcher, logs, part), _State(number, left_out)
-                )
-                for part, topics in enumerate(parts)
-                for number in range(CONNECTIONS)
-            ]
-        )
-
-    async def _keep_watching(
-        self, topics: Sequence[str], watcher: LiquidationWatcher, state: "_State"
-    ) -> None:
-        use = partial(self._watch, topics, watcher, state)
-        await self._keep_open(self._settings.exchange_stream_url, use, state)
-
-    async def _watch(
-        self,
-        topics: Sequence[str],
-        watcher: LiquidationWatcher,
-        state: "_State",
-        socket: ClientConnection,
-    ) -> None:
-        ping_seconds = self._ping_seconds
-        silence = SILENCE_PINGS * ping_seconds * SECOND
-        connection = _StreamConnection(watcher, self._clock, topics, silence, state)
-        await _run_connection(socket, connection, ping_seconds)
 
 
 class _GroupWatcher:
@@ -126,75 +74,72 @@ class _State(ConnectionState):
 
 
 class _StreamConnection(WatchedConnection):
-    """Handles the messages of one connection."""
+    """Handles the messages of one connection; pongs prove it alive once it is subscribed."""
 
+    hello = (subscribe_request(1, *topics_by_connection(["BTCUSDT"])),)
     _state: _State
 
     def __init__(
         self,
+        topics: Sequence[str],
         watcher: LiquidationWatcher,
         clock: Clock,
-        topics: Sequence[str],
         silence: float,
         state: _State,
     ) -> None:
-        super().__init__(watcher, clock, silence, state)
+        super().__init__([contract_of(topic) for topic in topics], watcher, clock, silence, state)
         self.subscriptions = Subscriptions(topics)
-        self._contracts = frozenset(map(contract_of, topics))
+
+    def next_requests(self) -> list[str]:
+        return self.subscriptions.next_requests()
 
     def handle(self, data: bytes) -> bool:
-        """Handle one message, and return whether it answered a subscription.
-
-        Raises:
-            InvalidReply: it can't be read, so we may have missed something.
-            Unreachable: too much time passed since the last message.
-            Forbidden: the exchange rejected most subscriptions.
-        """
         match decode_message(data):
             case Batch(liquidations):
-                self._liquidated([it for it in liquidations if it.contract in self._contracts])
-                self._prove()
+                self._liquidated(liquidations)
             case Pong():
-                self._prove()
+                pass
             case Subscribed() as reply:
                 self.subscriptions.answered(reply)
-                if self.subscriptions.is_complete and self._proved_at is None:
-                    self._state.subscribed(self.subscriptions.left_out)
-                    self._proved_at = self._clock()
-                return True
+                if not self.subscriptions.is_complete:
+                    return True
+                self._state.subscribed(self.subscriptions.left_out)
             case _:
-                pass
-        return False
+                return False
+        return self.subscriptions.is_complete and self._prove()
 
 
-async def _run_connection(
-    socket: ClientConnection, connection: _StreamConnection, ping_seconds: float
-) -> None:
-    """Subscribe, listen and ping until the connection breaks or is silent too long."""
-    now = asyncio.get_running_loop().time
-    heard_at = now()
-    ping_at = heard_at + ping_seconds
-    subscribed_by = heard_at + SILENCE_PINGS * ping_seconds
-    while True:
-        await _send(socket, connection.subscriptions.next_requests())
-        silent_at = heard_at + SILENCE_PINGS * ping_seconds
-        try:
-            async with asyncio.timeout_at(min(ping_at, silent_at)):
-                data = await socket.recv(decode=False)
-        except TimeoutError:
-            if now() >= silent_at:
-                raise Unreachable(f"silent for {SILENCE_PINGS * ping_seconds:.0f} s") from None
-        else:
-            heard_at = now()
-            if connection.handle(data):
-                subscribed_by = heard_at + SILENCE_PINGS * ping_seconds
-        if not connection.subscriptions.is_complete and now() >= subscribed_by:
-            raise Unreachable("the subscription was not answered")
-        if now() >= ping_at:
-            await _send(socket, [PING])
-            ping_at = now() + ping_seconds
+class LiquidationStream(VenueStream):
+    """Keeps two equal connections open per group of contracts, and passes on their messages."""
 
+    connection = _StreamConnection
+    ping = PING
+    _left_out: AbstractSet[str] = frozenset()
 
-async def _send(socket: ClientConnection, requests: Sequence[str]) -> None:
-    for request in requests:
-        await socket.send(request)
+    @property
+    def left_out(self) -> list[str]:
+        """The contracts of the newest subscription that have no liquidation topic."""
+        return sorted(self._left_out)
+
+    @staticmethod
+    def refusal(message: bytes) -> str:
+        """Why a message refuses a subscription."""
+        reply = decode_message(message)
+        return reply.detail if isinstance(reply, Subscribed) and not reply.accepted else ""
+
+    async def listen(self, contracts: Sequence[str], watcher: LiquidationWatcher) -> None:
+        """Receive the liquidations of `contracts` until cancelled, reconnecting as needed."""
+        parts = topics_by_connection(contracts)
+        left_out: set[str] = set()
+        self._left_out = left_out
+        logs = [WatchedSpans() for _ in parts]
+        await self._run_all(
+            [
+                self._keep_watching(
+                    partial(self.connection, topics, _GroupWatcher(watcher, logs, part)),
+                    _State(number, left_out),
+                )
+                for part, topics in enumerate(parts)
+                for number in range(CONNECTIONS)
+            ]
+        )

@@ -1,4 +1,4 @@
-"""What Hyperliquid publishes (pure)."""
+"""What Hyperliquid publishes."""
 
 import re
 from typing import Final
@@ -25,6 +25,7 @@ VENUE: Final = Venue(
         "The terms cover only the web interface, which is closed to US persons. We found no clause "
         "about the data.",
     ),
+    "https://api.hyperliquid.xyz",
     ("#0f766e", "#4fd1c0"),
     liquidations="none",
     liquidation_price="",

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from decimal import Context, Decimal
 from functools import cache, partial
-from typing import Annotated, Any, TypeVar, cast
+from typing import Annotated, Any, NamedTuple, TypeVar, cast
 
 import msgspec
 from msgspec import Meta
@@ -16,6 +16,7 @@ from msgspec import Meta
 from barograph.errors import InvalidReply
 from barograph.venues import exchange as ranges
 from barograph.venues.exchange import PlausibleRange
+from barograph.venues.facts import Venue
 from barograph.venues.records import Liquidation, Perpetual, Side
 
 T = TypeVar("T")
@@ -161,6 +162,74 @@ def usable(contract: str, refused: Refused, read: Callable[[], T]) -> T | None:
     except UnreadableError:
         pass
     return None
+
+
+class Values(NamedTuple):
+    """The values of one contract as an exchange sends them."""
+
+    price: Cell
+    funding: Cell
+    """The rate of the current interval, as a fraction."""
+
+    interval_hours: float | None
+    next_funding_time: Cell
+    open_interest: Cell = None
+    open_interest_usd: Cell = None
+    """If it is not sent, that of the coins at the mark price."""
+
+    open_interest_at: int | None = None
+    mark_price: Cell = None
+    index_price: Cell = None
+    volume_usd: Cell = None
+    volume_coins: Cell = None
+    unit: float = 1.0
+    """How many coins 1 of the open interest is, on one side: 0.5 if it counts both sides."""
+
+
+def perpetual(
+    venue: Venue, contract: str, base: str, values: Values, refused: Refused
+) -> Perpetual:
+    """The record of one contract; values other than price and funding may be unknown.
+
+    Raises:
+        UnreadableError: the price, the funding or its interval can't be used.
+    """
+    if values.interval_hours is None:
+        raise UnreadableError("the funding interval is unknown")
+    coin, multiplier = venue.coin_of(base)
+    last = price(values.price)
+    mark = or_none(price, values.mark_price)
+
+    def amount(cell: Cell, expected: PlausibleRange, unit: float = 1.0) -> float | None:
+        if cell is None:
+            return None
+        return usable(contract, refused, lambda: plausible(number(cell) * unit, expected))
+
+    coins = amount(values.open_interest, ranges.OPEN_INTEREST_COINS, values.unit)
+    usd = amount(values.open_interest_usd, ranges.OPEN_INTEREST)
+    if coins is not None and values.open_interest_usd is None:
+        value = coins * (last if mark is None else mark)
+        usd = usable(contract, refused, lambda: plausible(value, ranges.OPEN_INTEREST))
+        coins = None if usd is None else coins
+    return Perpetual(
+        contract=contract,
+        base=base,
+        last_price=last,
+        funding_rate_pct=plausible(percent(values.funding), ranges.FUNDING_RATE),
+        funding_interval_hours=plausible(values.interval_hours, ranges.FUNDING_INTERVAL),
+        next_funding_time=moment(values.next_funding_time),
+        open_interest_usd=usd,
+        open_interest_coins=coins,
+        coin="" if multiplier == 1 else coin,
+        multiplier=multiplier,
+        quote=venue.quote,
+        price_kind=venue.price_kind,
+        mark_price=mark,
+        open_interest_at=None if coins is None else values.open_interest_at,
+        index_price=or_none(price, values.index_price),
+        volume_24h_usd=amount(values.volume_usd, ranges.VOLUME),
+        volume_24h_coins=amount(values.volume_coins, ranges.VOLUME_COINS),
+    )
 
 
 def read_perpetuals(

@@ -8,11 +8,10 @@ line. After four failed calls in a row the endpoint's circuit breaker opens: fur
 once, and one call per pause tries again.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable
 from random import Random
-from typing import Literal, Required, TypedDict, TypeVar, get_args
+from typing import Literal, TypeVar, get_args
 
 import httpx2
 
@@ -35,12 +34,9 @@ from barograph.kit.http_client import (
     fetch,
     http_client,
 )
-from barograph.kit.metrics import NO_METRICS, Metrics
+from barograph.kit.metrics import Metrics
 from barograph.kit.timestamps import SECOND
-from barograph.settings import REQUEST_SECONDS, Settings
-from barograph.venues.facts import Venue
-from barograph.venues.kit.stream import PING_SECONDS
-from barograph.venues.registry import source_of
+from barograph.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -219,55 +215,3 @@ def check_clock(time: int, now: int, max_age_seconds: float) -> int:
     if -behind > _AHEAD_SECONDS:
         raise InvalidReply(f"the exchange's clock is {-behind:.0f} s ahead")
     return time
-
-
-class Parts(TypedDict, total=False):
-    """What an adapter is made of; tests replace all of it."""
-
-    clock: Required[Clock]
-    transport: Transport | None
-    sleep: Sleep
-    random: Random
-    metrics: Metrics
-    seconds: float
-    breaker_seconds: float
-    ping_seconds: float
-
-
-class VenueAdapter:
-    """An exchange with its client and the times of its readings."""
-
-    venue: Venue
-    client: type[VenueClient] = VenueClient
-    _rest: VenueClient
-
-    def __init__(self, settings: Settings, url: str, parts: Parts) -> None:
-        self.source = source_of(self.venue.name, settings.exchange_source)
-        self._settings = settings
-        self._clock = parts["clock"]
-        self._sleep = parts.get("sleep", asyncio.sleep)
-        self._random = parts.get("random", Random())
-        self._metrics = parts.get("metrics", NO_METRICS)
-        self._ping_seconds = parts.get("ping_seconds", PING_SECONDS)
-        self._times = ReadingTimes(self._clock, settings.feed_max_age_seconds)
-        breaker = DEMO_BREAKER_SECONDS if settings.is_demo else BREAKER_SECONDS
-        self._rest = self.client(
-            self.venue.name,
-            url,
-            settings,
-            self._metrics,
-            clock=self._clock,
-            transport=parts.get("transport"),
-            sleep=self._sleep,
-            random=self._random,
-            seconds=parts.get("seconds", REQUEST_SECONDS),
-            breaker_seconds=parts.get("breaker_seconds", breaker),
-        )
-
-    async def keep_up(self) -> None:
-        """Wait: one call reads everything."""
-        await asyncio.Event().wait()
-
-    async def close(self) -> None:
-        """Release every connection."""
-        await self._rest.close()

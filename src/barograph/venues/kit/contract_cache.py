@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
-from typing import Any, Generic, TypeVar
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -17,8 +17,6 @@ from barograph.venues.kit.cells import TooFewContracts
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
-L = TypeVar("L", bound="ListedContracts[Any]")
 
 _TEXT_LIMIT = 200
 
@@ -26,10 +24,19 @@ USABLE = 6 * HOUR
 """How long we use a list when we can't read a newer one."""
 
 
-class ListedContracts(Struct, Generic[T], frozen=True):
+class Contract(NamedTuple):
+    """A live crypto perpetual in the venue's main quote currency."""
+
+    base: str
+    funding_interval_hours: float | None = None
+    unit: float = 1.0
+    """How many coins 1 of its open interest is."""
+
+
+class ListedContracts(Struct, frozen=True):
     """The complete list of contracts."""
 
-    kept: Mapping[str, T]
+    kept: Mapping[str, Contract]
     """The live crypto perpetuals against USDT."""
     symbols: AbstractSet[str]
     """Every name in the list, kept or not."""
@@ -51,7 +58,7 @@ class ListedContracts(Struct, Generic[T], frozen=True):
         return sorted(self.left_out.keys() - self.known_classes)
 
 
-class ContractCache(Generic[L]):
+class ContractCache:
     """Caches the list of contracts and decides when to read it again.
 
     It reads the list again after `seconds`, when the tickers show a new name, and when readings
@@ -60,12 +67,12 @@ class ContractCache(Generic[L]):
     """
 
     def __init__(
-        self, read: Callable[[TimeBudget], Awaitable[L]], clock: Clock, seconds: float
+        self, read: Callable[[TimeBudget], Awaitable[ListedContracts]], clock: Clock, seconds: float
     ) -> None:
         self._read = read
         self._clock = clock
         self._period = round(seconds * SECOND)
-        self._listing: L | None = None
+        self._listing: ListedContracts | None = None
         self._read_at = 0
         self._tried_at = 0
         self._asked_about: AbstractSet[str] = frozenset()
@@ -77,7 +84,7 @@ class ContractCache(Generic[L]):
         """Whether there is no usable list."""
         return self._listing is None or abs(self._clock() - self._read_at) > USABLE
 
-    async def current(self, budget: TimeBudget) -> L:
+    async def current(self, budget: TimeBudget) -> ListedContracts:
         """The list to use now.
 
         Raises:
@@ -133,7 +140,9 @@ class ContractCache(Generic[L]):
         self._note_success()
         return True
 
-    async def _renewed(self, budget: TimeBudget, symbols: AbstractSet[str] | None = None) -> L:
+    async def _renewed(
+        self, budget: TimeBudget, symbols: AbstractSet[str] | None = None
+    ) -> ListedContracts:
         self._tried_at = self._clock()
         newer = await self._read(budget)
         if not newer.kept:
@@ -160,7 +169,7 @@ class ContractCache(Generic[L]):
             log.info("list of contracts renewed")
 
 
-def _check(newer: ListedContracts[T], older: ListedContracts[T], symbols: AbstractSet[str]) -> None:
+def _check(newer: ListedContracts, older: ListedContracts, symbols: AbstractSet[str]) -> None:
     """Refuse a list that lost most contracts, or that has no ticker for most of them."""
     if 2 * len(newer.kept.keys() & older.kept.keys()) < len(older.kept):
         raise InvalidReply(

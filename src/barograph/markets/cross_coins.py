@@ -1,0 +1,448 @@
+"""One coin at several venues: what is summed, weighted and compared (pure).
+
+A sum has what is known, names the venues that are missing, and says how large they last were.
+Changes compare the same venues at both ends. Values that disagree are shown beside each other and
+never averaged.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from itertools import permutations
+from operator import itemgetter
+from typing import Literal, NamedTuple
+
+from msgspec import Struct
+
+from barograph.markets.last_known import KnownValues
+from barograph.markets.settlements import RATE_DIGITS, SettledSums
+from barograph.venues.records import PastValues, Perpetual
+from barograph.venues.registry import VENUES
+
+State = Literal["ok", "disputed", "different asset", "stale", "unavailable", "not listed"]
+Direction = Literal["up", "down", "flat"]
+
+PRICE, FUNDING, OPEN_INTEREST = "price", "funding", "open-interest"
+"""The measures whose dispute leaves a venue out of a result."""
+
+MAX_DIFFERENCE = 0.05
+"""How far a mark may be from that of the deepest venue before it counts as another asset."""
+
+MAX_OLD_DIFFERENCE = 0.5
+"""The same for the last price of a venue that is missing, because the market moves on."""
+
+FLAT_PCT = 1.0
+"""A price or a number of coins that changed less in 24 hours is flat."""
+
+
+class CrossVenue(NamedTuple):
+    """One coin at one venue. A venue with two contracts of a coin has two of these."""
+
+    venue: str
+    state: State
+    reason: str | None = None
+    contract: Perpetual | None = None
+    """None without a fresh reading."""
+
+    as_of: int | None = None
+    price: float | None = None
+    """The mark price of one coin."""
+
+    interest_usd: float | None = None
+    """Open interest, one-sided."""
+
+    interest_coins: float | None = None
+    """In single coins, whatever the contract's multiplier."""
+
+    volume_usd: float | None = None
+    volume_coins: float | None = None
+    """In single coins, too."""
+
+    funding_8h_pct: float | None = None
+    """The live rate: an estimate of the next settlement."""
+
+    settled: SettledSums | None = None
+    """What it settled in the windows of its coin; None if the shortest of them is unknown."""
+
+    settled_choices: Sequence[SettledSums] = ()
+    """The same, for the windows that ended last."""
+
+    liquidated_usd: tuple[float, float] | None = None
+    """Longs and shorts of 24 hours; None if unknown, or if we covered too little."""
+
+    disputed: tuple[str, ...] = ()
+    last: Sequence[KnownValues] = ()
+    """The last known values of its contracts, to say how large it was if it is missing."""
+
+    day_ago: int = 0
+    before: PastValues | None = None
+    """Its values of 24 hours ago, at `day_ago`."""
+
+    def left_out(self, *measures: str) -> str | None:
+        """Why it doesn't count if these measures have to be right; None if it does."""
+        if self.contract is None:
+            return self.reason
+        found = [each for each in self.disputed if each in measures]
+        return f"disputed: {', '.join(found)}" if found else None
+
+    def missing(self, *measures: str) -> str | None:
+        """Why the open interest and these measures don't count; None if they do."""
+        found = self.left_out(PRICE, OPEN_INTEREST, *measures)
+        if found is None and self.interest_usd is None:
+            return "it has no current open interest"
+        return found
+
+
+class Missing(NamedTuple):
+    """A venue without which a result is partial, and how large it last was."""
+
+    venue: str
+    reason: str
+    last_usd: float | None = None
+    last_coins: float | None = None
+    last_at: int | None = None
+
+
+class Total(NamedTuple):
+    """A sum of what is known."""
+
+    usd: float | None
+    """None if it is known at no venue."""
+
+    coins: float | None
+    """None also if a venue sends only USD."""
+
+    missing: Sequence[Missing]
+
+    @property
+    def with_missing_usd(self) -> float | None:
+        """The sum with the last known values of the venues that are missing."""
+        last = [each.last_usd for each in self.missing if each.last_usd is not None]
+        return self.usd if not last else (self.usd or 0.0) + sum(last)
+
+
+class PriceRange(NamedTuple):
+    """The lowest and the highest mark price of one coin."""
+
+    lowest: float
+    lowest_venue: str
+    highest: float
+    highest_venue: str
+
+
+class Change(NamedTuple):
+    """How the open interest changed in 24 hours at the venues that are known at both ends."""
+
+    since: int
+    venues: Sequence[str]
+    before_usd: float
+    change_usd: float
+    price_effect_usd: float | None
+    """What the change would be with a constant number of coins. With the effect of positions, it
+    adds up to the change. None if a venue sends only USD."""
+
+    coins_pct: float | None
+    price_pct: float | None
+    """At the largest of these venues."""
+
+    @property
+    def usd_pct(self) -> float | None:
+        """The change in percent."""
+        return 100 * self.change_usd / self.before_usd if self.before_usd else None
+
+    @property
+    def quadrant(self) -> tuple[Direction, Direction] | None:
+        """The directions of the price and of the positions."""
+        if self.price_pct is None or self.coins_pct is None:
+            return None
+        return _direction(self.price_pct), _direction(self.coins_pct)
+
+
+class Spread(Struct, frozen=True, rename={"pct_8h": "pct8h"}):
+    """The widest difference of settled funding between venues, over the same eight hours."""
+
+    highest: str | None
+    """None, as `lowest`, if the compared venues settled the same."""
+
+    lowest: str | None
+    pct_8h: float
+    missing: tuple[str, ...] = ()
+    """The venues that are not compared: what they settled is unknown, or their funding disputed."""
+
+
+class CrossCoin(NamedTuple):
+    """One coin at every venue that lists it."""
+
+    asset: str
+    venues: Sequence[CrossVenue]
+    deepest: str | None
+    """The venue with the largest open interest, whose mark the others are compared with."""
+
+    open_interest: Total
+    change: Change | None
+    """None if no venue is known at both ends."""
+
+    volume: Total
+    """Of 24 hours."""
+
+    funding_8h_pct: float | None
+    """Weighted by open interest, over the venues whose rate and open interest are known."""
+
+    weights: Sequence[float | None]
+    """In percent, in the order of `venues`; None for a venue that is left out."""
+
+    funding_missing: Sequence[Missing]
+    """With the open interest that they last had."""
+
+    settled_to: int | None
+    """When the windows of settled funding end, at all venues; None if none is known."""
+
+    spread: Spread | None
+    prices: PriceRange | None
+    liquidated_usd: tuple[float, float] | None
+    """The longs and shorts that we saw in 24 hours; None if those of no venue are known."""
+
+    liquidations_incomplete: Sequence[str]
+    """The venues whose liquidations are unknown, or that don't publish all of them."""
+
+    @property
+    def at_least_usd(self) -> float | None:
+        """The liquidations of both sides that we saw."""
+        return None if self.liquidated_usd is None else sum(self.liquidated_usd)
+
+    def share_pct(self, entry: CrossVenue) -> float | None:
+        """The share of a venue in the open interest, what is missing included."""
+        total = self.open_interest.with_missing_usd
+        if not total or entry.state == "different asset" or entry.missing() is not None:
+            return None
+        return 100 * (entry.interest_usd or 0.0) / total
+
+
+def coin_of_venues(
+    asset: str, listed: Sequence[CrossVenue], wrong: Collection[str] = ()
+) -> CrossCoin:
+    """Compare the venues; the prices of those in `wrong` differ at most coins."""
+    right = priced(each for each in listed if each.venue not in wrong)
+    deepest = max(right, key=depth, default=None)
+    entries = [_compared(each, deepest, wrong) for each in listed]
+    settled_to = _common_end(entry for entry in entries if entry.state != "different asset")
+    entries = [_settled(entry, settled_to) for entry in entries]
+    expected = [entry for entry in entries if entry.state != "different asset"]
+    weights = _weights(entries)
+    funding = [
+        weight * each.funding_8h_pct / 100
+        for each, weight in zip(entries, weights, strict=True)
+        if weight is not None and each.funding_8h_pct is not None
+    ]
+    seen = [each.liquidated_usd for each in expected if each.liquidated_usd is not None]
+    return CrossCoin(
+        asset=asset,
+        venues=entries,
+        deepest=None if deepest is None else deepest[1].venue,
+        open_interest=_interest(expected),
+        change=_change(expected),
+        volume=_volume(expected),
+        funding_8h_pct=sum(funding) if funding else None,
+        weights=weights,
+        funding_missing=_missing(expected, FUNDING),
+        settled_to=settled_to,
+        spread=_spread(expected),
+        prices=_price_range(expected),
+        liquidated_usd=(sum(each[0] for each in seen), sum(each[1] for each in seen))
+        if seen
+        else None,
+        liquidations_incomplete=[
+            each.venue
+            for each in expected
+            if each.liquidated_usd is None or VENUES[each.venue].liquidations != "all"
+        ],
+    )
+
+
+def priced(entries: Iterable[CrossVenue]) -> list[tuple[float, CrossVenue]]:
+    """The entries whose price is known and not disputed, with that price."""
+    return [(e.price, e) for e in entries if e.price is not None and PRICE not in e.disputed]
+
+
+def depth(known: tuple[float, CrossVenue]) -> float:
+    """The open interest, unless it is unknown or disputed."""
+    entry = known[1]
+    return 0.0 if OPEN_INTEREST in entry.disputed else entry.interest_usd or 0.0
+
+
+def is_far(price: float, usual: float, most: float = MAX_DIFFERENCE) -> bool:
+    """Whether a price differs by more than a fraction of the usual one."""
+    return abs(price - usual) > most * usual
+
+
+def _compared(
+    entry: CrossVenue, deepest: tuple[float, CrossVenue] | None, wrong: Collection[str]
+) -> CrossVenue:
+    """An entry, marked if its price is too far from the deepest venue's."""
+    if deepest is None or PRICE in entry.disputed:
+        return entry
+    price, venue = deepest[0], deepest[1].venue
+    own, most = entry.price, MAX_DIFFERENCE
+    if own is None and entry.last:
+        own, most = entry.last[0].price / entry.last[0].multiplier, MAX_OLD_DIFFERENCE
+    if own is None or not is_far(own, price, most):
+        return entry
+    why = (
+        f"its mark of {own:.6g} per coin is more than {100 * most:g} % from "
+        f"{price:.6g} at {VENUES[venue].title}"
+    )
+    if entry.contract is None:
+        why += f"; {entry.reason}"
+    if entry.venue not in wrong:
+        return entry._replace(state="different asset", reason=why)
+    why += "; most of its other marks differ as much"
+    return entry._replace(state="disputed", reason=why, disputed=(*entry.disputed, PRICE))
+
+
+def _interest(entries: Sequence[CrossVenue]) -> Total:
+    known = [each for each in entries if each.missing() is None]
+    usd, coins = [each.interest_usd for each in known], [each.interest_coins for each in known]
+    return Total(_sum(usd), None if None in coins else _sum(coins), _missing(entries))
+
+
+def _volume(entries: Sequence[CrossVenue]) -> Total:
+    """A venue's turnover is wrong if its prices are."""
+    known, missing = [], []
+    for each in entries:
+        why = each.left_out(PRICE)
+        if why is None and each.volume_usd is not None:
+            known.append(each)
+        else:
+            last = [old.volume_24h_usd for old in each.last if old.volume_24h_usd is not None]
+            at = min((old.at for old in each.last), default=None) if last else None
+            reason = why or "it has no current volume"
+            missing.append(Missing(each.venue, reason, _sum(last), None, at))
+    usd, coins = [each.volume_usd for each in known], [each.volume_coins for each in known]
+    return Total(_sum(usd), None if None in coins else _sum(coins), missing)
+
+
+def _missing(entries: Sequence[CrossVenue], *measures: str) -> list[Missing]:
+    found = []
+    for entry in entries:
+        why = entry.missing(*measures)
+        if why is not None:
+            coins = [
+                None
+                if old.open_interest_coins is None
+                else old.open_interest_coins * old.multiplier
+                for old in entry.last
+            ]
+            usd = _sum(old.open_interest_usd for old in entry.last)
+            at = min((old.at for old in entry.last), default=None)
+            found.append(Missing(entry.venue, why, usd, None if None in coins else _sum(coins), at))
+    return found
+
+
+def _weights(entries: Sequence[CrossVenue]) -> list[float | None]:
+    """The weights in percent; None without any open interest."""
+    usd = [
+        None if e.state == "different asset" or e.missing(FUNDING) is not None else e.interest_usd
+        for e in entries
+    ]
+    total = _sum(usd)
+    return [None if each is None or not total else 100 * each / total for each in usd]
+
+
+def _change(entries: Sequence[CrossVenue]) -> Change | None:
+    """The same contracts at both ends."""
+    known = [
+        (each, each.contract, each.before)
+        for each in entries
+        if each.contract is not None and each.before is not None and each.missing() is None
+    ]
+    pairs = [
+        (entry, contract, before, before.open_interest_usd)
+        for entry, contract, before in known
+        if before.open_interest_usd is not None
+    ]
+    if not pairs:
+        return None
+    effects = [_price_effect(contract, before) for _, contract, before, _ in pairs]
+    held = [
+        ((before.open_interest_coins or 0.0) * contract.multiplier, entry.interest_coins or 0.0)
+        for entry, contract, before, _ in pairs
+    ]
+    coins, coins_now = sum(each[0] for each in held), sum(each[1] for each in held)
+    has_coins = None not in effects
+    _, largest, past, _ = max(pairs, key=lambda each: each[0].interest_usd or 0.0)
+    usd_before = sum(usd for *_, usd in pairs)
+    return Change(
+        since=min(entry.day_ago for entry, *_ in pairs),
+        venues=list(dict.fromkeys(entry.venue for entry, *_ in pairs)),
+        before_usd=usd_before,
+        change_usd=sum(entry.interest_usd or 0.0 for entry, *_ in pairs) - usd_before,
+        price_effect_usd=_sum(effects) if has_coins else None,
+        coins_pct=100 * (coins_now / coins - 1) if has_coins and coins else None,
+        price_pct=100 * (largest.last_price / past.last_price - 1) if past.last_price else None,
+    )
+
+
+def _price_effect(now: Perpetual, before: PastValues) -> float | None:
+    """The mean number of coins times the change of their value.
+
+    The effect of positions is the mean value times the change of their number, so the two add up.
+    """
+    coins, usd = now.open_interest_coins, now.open_interest_usd
+    coins_before, usd_before = before.open_interest_coins, before.open_interest_usd
+    if coins is None or usd is None or coins_before is None or usd_before is None:
+        return None
+    price = usd / coins if coins else now.last_price
+    price_before = usd_before / coins_before if coins_before else before.last_price
+    return (coins + coins_before) / 2 * (price - price_before)
+
+
+def _direction(pct: float) -> Direction:
+    if abs(pct) < FLAT_PCT:
+        return "flat"
+    return "up" if pct > 0 else "down"
+
+
+def _price_range(entries: Sequence[CrossVenue]) -> PriceRange | None:
+    known = [(price, entry.venue) for price, entry in priced(entries)]
+    if not known:
+        return None
+    return PriceRange(*min(known), *max(known))
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    """The sum of what is known; None if nothing is."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _common_end(entries: Iterable[CrossVenue]) -> int | None:
+    """The end of the windows that most venues know; of two, the later one."""
+    ends = Counter(settled.end for entry in entries for settled in entry.settled_choices)
+    return max(ends, key=lambda end: (ends[end], end), default=None)
+
+
+def _settled(entry: CrossVenue, end: int | None) -> CrossVenue:
+    known = (settled for settled in entry.settled_choices if settled.end == end)
+    return entry._replace(settled=next(known, None))
+
+
+def _spread(entries: Sequence[CrossVenue]) -> Spread | None:
+    """None with fewer than two venues. Of equal ones, the first is named."""
+    rates = [
+        (entry.settled.pct_8h, entry.venue)
+        for entry in entries
+        if entry.settled is not None and FUNDING not in entry.disputed
+    ]
+    compared = {venue for _, venue in rates}
+    missing = tuple(dict.fromkeys(e.venue for e in entries if e.venue not in compared))
+    # A venue with two contracts of a coin has no spread with itself.
+    pairs = [
+        (round(high - low, RATE_DIGITS), highest, lowest)
+        for (high, highest), (low, lowest) in permutations(rates, 2)
+        if highest != lowest
+    ]
+    if not pairs:
+        return None
+    widest, highest, lowest = max(pairs, key=itemgetter(0))
+    if not widest:
+        return Spread(None, None, 0.0, missing)
+    return Spread(highest, lowest, widest, missing)

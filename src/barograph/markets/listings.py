@@ -1,0 +1,88 @@
+"""Which contracts were listed when, kept for good: the universe of coins at any time."""
+
+from collections.abc import Sequence
+from itertools import groupby
+from operator import attrgetter
+from typing import NamedTuple
+
+from barograph.kit.database import Queryable, Statement, Transaction
+from barograph.venues.registry import VENUES, coin_of
+
+
+class ListingChange(NamedTuple):
+    """A contract that a reading lists, or that readings lack since a time."""
+
+    contract: str
+    at: int
+    asset: str = ""
+    multiplier: int = 1
+    is_delisted: bool = False
+
+
+class RecordedListing(NamedTuple):
+    """A time in which a venue listed a contract."""
+
+    venue: str
+    contract: str
+    asset: str
+    """The coin without its multiplier."""
+
+    multiplier: int
+    """How many coins price and sizes are for."""
+
+    listed_at: int
+    """When we first saw it, or its first back-filled hour."""
+
+    delisted_at: int | None
+    """When readings of the venue first lacked it; None while it is listed."""
+
+
+async def record_listings(tx: Transaction, venue: str, changes: Sequence[ListingChange]) -> None:
+    """Store what was listed and delisted, in order. What is known already stays as it is."""
+    if changes:
+        await _name_earlier(tx, venue)
+    for is_delisted, run in groupby(changes, attrgetter("is_delisted")):
+        if is_delisted:
+            await tx.execute_many(_DELIST, [(venue, *change[:2]) for change in run])
+        else:
+            await tx.execute_many(_LIST, [(venue, *change[:4]) for change in run])
+
+
+async def _name_earlier(tx: Transaction, venue: str) -> None:
+    """Name the coins of contracts that were recorded before there were listings."""
+    for (contract,) in await tx.fetch(_UNNAMED, venue):
+        base = contract.removesuffix(VENUES[venue].suffix) or contract
+        await tx.execute(_NAME, venue, contract, *coin_of(venue, base))
+
+
+async def listed_since(tx: Transaction, venue: str, contract: str, at: int) -> None:
+    """Extend the first listing of a contract back to an hour that the venue's history has."""
+    await tx.execute(_EXTEND, venue, contract, at)
+
+
+async def listings_of(queryable: Queryable, asset: str) -> list[RecordedListing]:
+    """Every listing of a coin, by venue, contract and time."""
+    return await _OF_ASSET.fetch(queryable, asset)
+
+
+_LIST = """
+INSERT INTO listings (venue, contract, listed_at, asset, multiplier)
+SELECT $1, $2, CAST($3 AS BIGINT), $4, CAST($5 AS BIGINT) WHERE NOT EXISTS (
+    SELECT 1 FROM listings WHERE venue = $1 AND contract = $2 AND delisted_at IS NULL)
+ON CONFLICT DO NOTHING
+"""
+_DELIST = """
+UPDATE listings SET delisted_at = $3
+WHERE venue = $1 AND contract = $2 AND delisted_at IS NULL AND listed_at < $3
+"""
+_UNNAMED = "SELECT DISTINCT contract FROM listings WHERE asset = '' AND venue = $1"
+_NAME = "UPDATE listings SET asset = $3, multiplier = $4 WHERE venue = $1 AND contract = $2"
+_EXTEND = """
+UPDATE listings SET listed_at = $3
+WHERE venue = $1 AND contract = $2 AND listed_at > $3 AND listed_at = (
+    SELECT min(listed_at) FROM listings WHERE venue = $1 AND contract = $2)
+"""
+_OF_ASSET = Statement(
+    RecordedListing,
+    "SELECT {columns} FROM listings WHERE asset = $1 ORDER BY venue, contract, listed_at",
+)
