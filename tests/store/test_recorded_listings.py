@@ -11,10 +11,10 @@ from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.judge import MarketJudge, record_market
 from barograph.markets.listings import (
     ListingChange,
-    RecordedListing,
     listings_of,
     record_listings,
 )
+from barograph.markets.samples import RecordedListing
 from barograph.markets.store import ReadingRow, record_backfill
 from barograph.settings import Settings
 from barograph.venues.records import ContractName, Perpetual

@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph.errors import TemporarilyUnavailable
-from barograph.kit.csv_table import CSV, cells, table_header, table_rows
+from barograph.kit.csv_table import CSV, Value, cells, table_header, table_rows
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.documents import CORS, NO_STORE, NOSNIFF, Document, Headers
 from barograph.kit.http import NO_BODY, DelegatedResponse, Receive, Scope, Send
@@ -51,7 +51,7 @@ class ListPart(NamedTuple, Generic[P]):
     """Some entries, and the position of the next part; None after the last."""
 
     head: ListHead
-    rows: Sequence[tuple[str | float | None, ...]]
+    rows: Sequence[tuple[Value, ...]]
     following: P | None = None
     also: Mapping[str, object] = {}
     """Other members of the page, before the list."""

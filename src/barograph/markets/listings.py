@@ -5,7 +5,10 @@ from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
 
+from barograph.errors import NotFound
 from barograph.kit.database import Queryable, Statement, Transaction
+from barograph.markets.samples import RecordedListing
+from barograph.markets.symbols import NAMES, UNKNOWN_SYMBOL, require_name, upper
 from barograph.venues.registry import VENUES, coin_of
 
 
@@ -17,24 +20,6 @@ class ListingChange(NamedTuple):
     asset: str = ""
     multiplier: int = 1
     is_delisted: bool = False
-
-
-class RecordedListing(NamedTuple):
-    """A time in which a venue listed a contract."""
-
-    venue: str
-    contract: str
-    asset: str
-    """The coin without its multiplier."""
-
-    multiplier: int
-    """How many coins price and sizes are for."""
-
-    listed_at: int
-    """When we first saw it, or its first back-filled hour."""
-
-    delisted_at: int | None
-    """When readings of the venue first lacked it; None while it is listed."""
 
 
 async def record_listings(tx: Transaction, venue: str, changes: Sequence[ListingChange]) -> None:
@@ -58,6 +43,24 @@ async def _name_earlier(tx: Transaction, venue: str) -> None:
 async def listed_since(tx: Transaction, venue: str, contract: str, at: int) -> None:
     """Extend the first listing of a contract back to an hour that the venue's history has."""
     await tx.execute(_EXTEND, venue, contract, at)
+
+
+async def listings_named(queryable: Queryable, text: str) -> list[RecordedListing]:
+    """The listings of the coin that a request names, even if no venue lists it any more.
+
+    Raises:
+        InvalidRequest: the text can't name any.
+        NotFound: it names none that we know.
+    """
+    name = upper(require_name(text))
+    letters = "".join(character for character in name if character.isalnum())
+    coins = [venue.coin_of(each)[0] for each in (text, name) for venue in VENUES.values()]
+    bases = [venue.coin_of(name.removesuffix(venue.suffix))[0] for venue in VENUES.values()]
+    for asset in dict.fromkeys((text, name, *coins, *bases, NAMES.get(letters, ""))):
+        listings = await listings_of(queryable, asset) if asset else []
+        if listings:
+            return listings
+    raise NotFound(UNKNOWN_SYMBOL)
 
 
 async def listings_of(queryable: Queryable, asset: str) -> list[RecordedListing]:

@@ -67,6 +67,24 @@ def labels_of(measure: Measure, venue: str) -> MeasureLabels:
     return MeasureLabels(f"{VENUES[venue].price_kind} price".capitalize(), VENUES[venue].quote)
 
 
+class RecordedListing(NamedTuple):
+    """A time in which a venue listed a contract."""
+
+    venue: str
+    contract: str
+    asset: str
+    """The coin without its multiplier."""
+
+    multiplier: int
+    """How many coins price and sizes are for."""
+
+    listed_at: int
+    """When we first saw it, or its first back-filled hour."""
+
+    delisted_at: int | None
+    """When readings of the venue first lacked it; None while it is listed."""
+
+
 class Point(NamedTuple):
     """A sample; None where nothing was recorded."""
 

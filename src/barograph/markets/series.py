@@ -1,6 +1,6 @@
 """Reads recorded series for charts and downloads."""
 
-from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Hashable, Mapping, Sequence
 from math import inf
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -9,15 +9,25 @@ from barograph.kit.caches import MinuteCache, SingleFlight
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Queryable, Statement, Transaction
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
+from barograph.markets.aggregates import (
+    Sample,
+    TotalPoint,
+    TotalSeries,
+    covering,
+    total_points,
+)
 from barograph.markets.frames import NEAR, nearest
+from barograph.markets.last_known import KEPT_FOR
 from barograph.markets.liquidation_store import (
     liquidated_hour,
     liquidation_days,
     liquidation_series,
 )
+from barograph.markets.listings import listings_of
 from barograph.markets.samples import (
     CHARTED,
     FINE_STEP,
+    GRACE,
     NOT_RECORDED,
     STEPS,
     LiquidatedHour,
@@ -26,10 +36,11 @@ from barograph.markets.samples import (
     Measure,
     PastRegime,
     Point,
+    RecordedListing,
     Series,
     on_grid,
 )
-from barograph.markets.store import DISPUTED, Resolution, frames_between
+from barograph.markets.store import DISPUTED, Resolution, frames_between, undisputed
 from barograph.markets.symbols import (
     UNKNOWN_SYMBOL,
     ContractIndex,
@@ -57,8 +68,16 @@ class SeriesReader:
     """Reads series from the database, each at most once per minute, which is its finest step."""
 
     def __init__(
-        self, database: Database, clock: Clock, min_watched_pct: float, venue: str
+        self,
+        database: Database,
+        clock: Clock,
+        min_watched_pct: float,
+        venue: str,
+        venues: Collection[str] = VENUES.keys(),
     ) -> None:
+        self.venues = venues
+        """Those of totals."""
+
         self.venue = venue
         """The venue of the liquidations, which don't fail over."""
 
@@ -79,6 +98,13 @@ class SeriesReader:
         return await self.once(
             (name, measure, days, until),
             lambda tx, now: reading_series(tx, name, measure, days, int(min(now, until))),
+        )
+
+    async def totals(self, asset: str, measure: Measure, days: int) -> TotalSeries:
+        """One of `TOTALS` of a coin at all configured venues; raises as `reading` does."""
+        return await self.once(
+            ("totals", asset, measure, days),
+            lambda tx, now: reading_totals(tx, asset, measure, days, self.venues, now=now),
         )
 
     async def liquidations(self, days: int, until: float = inf) -> LiquidationSeries:
@@ -250,6 +276,58 @@ async def recorded_points(
     return points
 
 
+async def reading_totals(
+    tx: Transaction, asset: str, measure: Measure, days: int, venues: Collection[str], *, now: int
+) -> TotalSeries:
+    """A measure of one coin at all venues that cover the last `days`, one of `DAYS`."""
+    listings = [each for each in await listings_of(tx, asset) if each.venue in venues]
+    step: int = STEPS[days]
+    grid = range(now // step * step - days * DAY, now + 1, step)
+    if days == 1:
+        fine = range(now // FINE_STEP * FINE_STEP - DAY, now + 1, FINE_STEP)
+        points = await recorded_totals(tx, "minute", measure, listings, fine, now=now)
+        if 2 * sum(point.value is not None for point in points) >= len(points):
+            step, grid = FINE_STEP, fine
+    resolution: Resolution = "minute" if step == FINE_STEP else "hour"
+    points = await recorded_totals(tx, resolution, measure, listings, grid, now=now)
+    known = covering(points)
+    left_out = sorted({each.venue for each in listings}.difference(known))
+    if left_out:
+        listings = [each for each in listings if each.venue in known]
+        points = await recorded_totals(tx, resolution, measure, listings, grid, now=now)
+    return TotalSeries(asset, measure, days, step, now, points, known, left_out)
+
+
+async def recorded_totals(
+    tx: Transaction,
+    resolution: Resolution,
+    measure: Measure,
+    listings: Sequence[RecordedListing],
+    grid: range,
+    *,
+    now: int,
+) -> list[TotalPoint]:
+    """A measure of a coin at the venues that listed it, at the instants of a grid."""
+    if not listings or not grid:
+        return []
+    names = {(each.venue, each.contract) for each in listings}
+    value, disputed = _TOTALLED[measure]
+    sql = _TOTALS.format(value=value, disputed=disputed, weight=undisputed("open_interest_usd"))
+
+    async def samples(start: int, end: int) -> list[Sample]:
+        rows = await tx.fetch(sql, listings[0].asset, resolution, start, end, grid.step)
+        return [Sample(*row) for row in rows if row[:2] in names]
+
+    found = await samples(grid.start, grid.stop)
+    known = {(each.venue, each.contract) for each in found if each.at == grid.start}
+    if names - known:  # how large was what is missing?
+        found += await samples(grid.start - KEPT_FOR // grid.step * grid.step, grid.start)
+    points = total_points(measure, found, listings, grid)
+    if points[-1].missing and now - points[-1].at < GRACE:
+        points.pop()  # late, which is not missing yet
+    return points
+
+
 async def recorded_contract(
     queryable: Queryable, venue: str, listed: ContractIndex, text: str
 ) -> str:
@@ -295,6 +373,28 @@ _COLUMN: dict[Measure, str] = {
     "basis": "100 * (mark_price - index_price) / index_price",
     "long-accounts": "long_account_pct",
 }
+_TOTALS = """
+SELECT readings.venue, readings.contract, at, COALESCE(mark_price, last_price) / multiplier,
+    {value}, {weight}, {disputed}, origin = 'backfilled'
+FROM (SELECT DISTINCT venue, contract, multiplier FROM listings WHERE asset = $1) AS listed
+CROSS JOIN readings
+WHERE readings.venue = listed.venue AND readings.contract = listed.contract
+    AND resolution = $2 AND at >= $3 AND at < $4 AND at % $5 = 0
+"""
+_IN_USD = DISPUTED["open_interest_usd"]
+_TOTALLED: dict[Measure, tuple[str, str]] = {
+    "price": ("COALESCE(mark_price, last_price) / multiplier", DISPUTED["last_price"]),
+    "funding": (
+        "CASE WHEN open_interest_usd > 0 THEN funding_rate_pct * 8 / funding_interval_hours END",
+        f"{DISPUTED['funding_rate_pct']} OR {_IN_USD}",
+    ),
+    "open-interest": ("open_interest_usd", _IN_USD),
+    "open-interest-coins": ("open_interest_coins * multiplier", _IN_USD),
+    "volume": ("volume_24h_usd", DISPUTED["last_price"]),
+    "volume-coins": ("volume_24h_coins * multiplier", DISPUTED["last_price"]),
+}
+"""By the measure, SQL for its value in single coins, and for whether that was disputed."""
+
 _WEEK = """
 WITH RECURSIVE grid(at) AS (
     SELECT CAST($2 AS BIGINT) UNION ALL SELECT at + $4 FROM grid WHERE at < $3

@@ -15,7 +15,6 @@ from barograph.kit.lists import (
     FORMAT_PARAMETER,
     READ_ERRORS,
     TIME,
-    VENUE_PARAMETER,
     ListBody,
     ListHead,
     Next,
@@ -28,6 +27,7 @@ from barograph.kit.lists import (
 from barograph.kit.timestamps import SECOND
 from barograph.kit.wire import Schema, WireModel, operation, parameter
 from barograph.limits.listings import Listing, Listings, ListPart
+from barograph.markets.aggregates import ALL, TOTALS
 from barograph.markets.reader import MarketReader
 from barograph.markets.samples import SERIES_FOLDER
 from barograph.series.query import MARKET_SERIES, STEPS, SeriesQuery, series_query
@@ -61,6 +61,24 @@ _DISPUTED = (
 )
 
 
+_WITH_MISSING = (
+    "venue=all: `value` with the last values of the missing venues. It has no step where a venue "
+    "fails. Null if one of these is unknown, and for prices."
+)
+
+
+class MissingPoint(WireModel):
+    """A venue that lists the coin, but has no value that counts."""
+
+    venue: Annotated[str, Field(description="The venue that is missing.")]
+    reason: Annotated[str, Field(description="`no reading`, `no value` or `disputed`.")]
+    last: Annotated[
+        float | None,
+        Field(description="Its last value within 7 days, never a disputed one."),
+    ]
+    last_as_of: Annotated[str | None, Field(description="Time of that value.")]
+
+
 class MeasurePoint(WireModel):
     """One point. The members after `watched` depend on the measure; other measures lack them."""
 
@@ -86,6 +104,20 @@ class MeasurePoint(WireModel):
     funding_8h_pct: Annotated[
         float | None, Field(description="regime: BTC funding per 8 hours at the change, in %.")
     ] = None
+    with_missing: Annotated[float | None, Field(description=_WITH_MISSING)] = None
+    venues: Annotated[
+        list[str], Field(default_factory=list, description="venue=all: the venues inside `value`.")
+    ]
+    missing: Annotated[
+        list[MissingPoint],
+        Field(default_factory=list, description="venue=all: listed there, but not in `value`."),
+    ]
+    by_venue: Annotated[
+        dict[str, float],
+        Field(default_factory=dict, description="venue=all: the value of each venue inside."),
+    ]
+    low: Annotated[float | None, Field(description="price of venue=all: the lowest.")] = None
+    high: Annotated[float | None, Field(description="price of venue=all: the highest.")] = None
     text: Annotated[str, Field(description="signals: the reading in words.")] = ""
     revision: Annotated[int, Field(description="Daily figures: 1 is the first.")] = 1
     observed_at: Annotated[str, Field(description="Daily figures: when we read it.")] = ""
@@ -132,7 +164,8 @@ class SeriesAnswer(NamedTuple):
 
     async def _part(self, query: SeriesQuery) -> ListPart[int]:
         # From a market reading of any age: recorded data does not expire.
-        contracts = self.markets.contracts(self.board, query.venue) or {}
+        is_total = query.venue == ALL
+        contracts = {} if is_total else self.markets.contracts(self.board, query.venue) or {}
         now = self.board.clock()
         page = await self.database.read(lambda tx: read_page(tx, query, contracts, now))
         also = {
@@ -148,10 +181,12 @@ class SeriesAnswer(NamedTuple):
         if query.is_macro or query.key in DAILY:
             source = page.source or self.settings.macro_source or FIGURES
             return ListHead(query.known_at, None, source)
-        venue, newest = query.venue, self.markets.reading(self.board, query.venue)
-        known = 0 if newest is None else newest.as_of
+        venues = query.venues if query.venue == ALL else [query.venue]
+        newest = [self.markets.reading(self.board, venue) for venue in venues]
+        known = max((each.as_of for each in newest if each is not None), default=0)
         as_of = known if page.as_of is None else page.as_of
-        return ListHead(as_of, venue, source_of(venue, self.settings.exchange_source))
+        sources = (source_of(venue, self.settings.exchange_source) for venue in venues)
+        return ListHead(as_of, query.venue, "; ".join(sources))
 
 
 def series_routes(answer: SeriesAnswer, listings: Listings) -> ApiRouter:
@@ -159,7 +194,8 @@ def series_routes(answer: SeriesAnswer, listings: Listings) -> ApiRouter:
     router = ApiRouter(tags=["series"])
 
     async def series(request: Request) -> Response:
-        given = given_parameters(request.query_params, _PARAMETERS, answer.settings.venue_names)
+        venues = (*answer.settings.venue_names, ALL)
+        given = given_parameters(request.query_params, _PARAMETERS, venues)
         listing = answer.listing(request.path_params["measure"], given)
         return await listings.respond(request, listing)
 
@@ -184,12 +220,16 @@ _INTERVAL = (
     f"`minute` exists for readings of {', '.join(MAJORS)}. By default, readings are kept for 730 "
     "days (by the minute 30), liquidations of one contract for 90, and the rest for good."
 )
+_VENUE = (
+    "An exchange that this instance reads, or `all` for the total of a coin at all of them: "
+    f"{', '.join(TOTALS)}. Default: the primary one."
+)
 _DAYS = "7 days (settled-funding: 30, regime and signals: 90, daily figures: 365)"
 _PARAMETERS = (
     parameter("path", "measure", f"One of {_MEASURES}", example="funding"),
     parameter("query", "symbol", _SYMBOL, example="BTC"),
     parameter("query", "key", "The key of a signal. Default: btc-funding-regime."),
-    VENUE_PARAMETER,
+    parameter("query", "venue", _VENUE),
     *time_parameters(_DAYS),
     parameter("query", "interval", _INTERVAL, enum=list(STEPS), default="hour"),
     parameter("query", "as_of", f"Daily figures as they were known then: {TIME}."),

@@ -8,6 +8,7 @@ from barograph.kit.lists import DEFAULT_LIMIT, Window, instant, one_of, window
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.macro.records import EFFR, EFFR_HIGH, EFFR_LOW, SOFR, US2Y, US3M, US10Y
 from barograph.macro.store import etf_names
+from barograph.markets.aggregates import ALL, TOTALS
 from barograph.markets.samples import MEASURES
 from barograph.markets.store import HOUR_DAYS, LIQUIDATION_DAYS, MINUTE_DAYS
 from barograph.markets.symbols import DEFAULT_SYMBOL
@@ -22,6 +23,10 @@ _YEAR_1 = instant("year", "0001-01-01")
 _EVERY = ("from", "to", "limit", "cursor", "format")
 _GRID = ("venue", "symbol", "interval", *_EVERY)
 _FUND_UNITS = {"shares": "shares", "nav": "USD", "btc": "BTC", "aum": "USD", "flow": "USD"}
+
+
+TOTAL_MEMBERS = ("with_missing", "venues", "missing", "by_venue")
+"""What points of all venues have."""
 
 
 class MeasureRules(NamedTuple):
@@ -89,6 +94,9 @@ class SeriesQuery(NamedTuple):
 
     limit: int
 
+    venues: Sequence[str] = ()
+    """The configured venues, which `venue=all` adds up."""
+
     @property
     def has_grid(self) -> bool:
         """Whether its points are at equal distances."""
@@ -118,7 +126,9 @@ def series_query(
             known = ", ".join(rules.parameters)
             raise InvalidRequest(f"{name} does not apply to {measure}; its parameters are {known}")
     venue = _venue(measure, given, settings.venue_names)
-    if measure == "price":
+    if venue == ALL:
+        rules = _total_rules(measure, rules)
+    elif measure == "price":
         rules = rules._replace(unit=VENUES[venue].quote)
     step = _step(measure, given)
     days = _retained_days(measure, step, given)
@@ -137,11 +147,22 @@ def series_query(
         kept_from=kept_from,
         start=span.start,
         limit=DEFAULT_LIMIT,
+        venues=settings.venue_names,
     )
+
+
+def _total_rules(measure: str, rules: MeasureRules) -> MeasureRules:
+    labels = {str(name): labels for name, labels in TOTALS.items()}.get(measure)
+    if labels is None:
+        raise InvalidRequest(f"venue=all has {', '.join(TOTALS)}; give a venue for {measure}")
+    extra = (*TOTAL_MEMBERS, "low", "high") if measure == "price" else TOTAL_MEMBERS
+    return rules._replace(unit=labels.unit, extra=extra)
 
 
 def _venue(measure: str, given: Mapping[str, str], venues: Sequence[str]) -> str:
     """By default the primary: the venue in use changes, but a series stays that of one venue."""
+    if given.get("venue") == ALL:
+        return ALL
     if measure == "liquidations":
         return liquidation_venue(given, venues)
     venue = given.get("venue", venues[0])

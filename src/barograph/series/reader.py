@@ -1,7 +1,7 @@
 """Reads recorded series by pages: each page reads only its own range of keys."""
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from barograph.errors import InvalidRequest
 from barograph.kit.database import Transaction
@@ -9,6 +9,7 @@ from barograph.kit.lists import instant
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.macro.records import source_with_notice
 from barograph.macro.store import figures_between
+from barograph.markets.aggregates import ALL, TOTALS, TotalPoint
 from barograph.markets.liquidation_store import (
     contract_liquidations,
     known_liquidations,
@@ -16,8 +17,14 @@ from barograph.markets.liquidation_store import (
     watched_shares,
     watched_since,
 )
+from barograph.markets.listings import listings_named
 from barograph.markets.samples import GRACE, MEASURES, LiquidationColumn, Measure, Point
-from barograph.markets.series import first_reading, recorded_contract, recorded_points
+from barograph.markets.series import (
+    first_reading,
+    recorded_contract,
+    recorded_points,
+    recorded_totals,
+)
 from barograph.markets.settlements import LATE_REPORT, SettledFunding, known_settlements
 from barograph.markets.store import Resolution, settled_rates
 from barograph.markets.symbols import ContractIndex, symbol_from
@@ -28,7 +35,7 @@ from barograph.venues.registry import VENUES
 MAX_SUMMED = 7 * DAY
 """The longest time on one page for which single liquidations are summed up."""
 
-SeriesRow = tuple[str | float | None, ...]
+SeriesRow = tuple[Any, ...]
 """A point: time, value, origin, share watched, and the extra members of its measure."""
 
 
@@ -58,6 +65,8 @@ async def read_page(
         return await _changes(tx, query)
     if "symbol" not in query.rules.parameters:
         return await _figures(tx, query)
+    if query.venue == ALL:
+        return await _totals(tx, query, now)
     if query.symbol is None:
         return await _liquidations(tx, query, None, now)
     contract = await recorded_contract(tx, query.venue, contracts, query.symbol)
@@ -78,12 +87,7 @@ def _grid(start: int, end: int, step: int, limit: int) -> tuple[range, int | Non
 
 
 async def _readings(tx: Transaction, query: SeriesQuery, contract: str, now: int) -> SeriesPage:
-    resolution: Resolution = "minute" if query.step == MINUTE else "hour"
-    if resolution == "minute" and symbol_from(query.venue, contract) not in MAJORS:
-        raise InvalidRequest(
-            f"interval=minute is recorded for {', '.join(MAJORS)}; use interval=hour"
-        )
-    venue = query.venue
+    resolution, venue = _resolution(query, symbol_from(query.venue, contract)), query.venue
     first = await first_reading(tx, venue, resolution, contract)
     if first is None:
         return SeriesPage()
@@ -98,6 +102,51 @@ async def _readings(tx: Transaction, query: SeriesQuery, contract: str, now: int
     has_stream = VENUES[venue].liquidations != "none"  # otherwise no connections are recorded
     shares = await watched_shares(tx, venue, grid, now) if grid and has_stream else {}
     return SeriesPage([_reading_row(each, shares.get(each.at)) for each in points], following)
+
+
+def _resolution(query: SeriesQuery, symbol: str) -> Resolution:
+    if query.step != MINUTE:
+        return "hour"
+    if symbol in MAJORS:
+        return "minute"
+    raise InvalidRequest(f"interval=minute is recorded for {', '.join(MAJORS)}; use interval=hour")
+
+
+async def _totals(tx: Transaction, query: SeriesQuery, now: int) -> SeriesPage:
+    listings = await listings_named(tx, query.symbol or "")
+    asset, listings = listings[0].asset, [each for each in listings if each.venue in query.venues]
+    resolution = _resolution(query, asset)
+    start = max(query.start, min((each.listed_at for each in listings), default=now))
+    grid, following = _grid(start, query.span.end, query.step, query.limit)
+    measure = cast("Measure", query.measure)
+    points = await recorded_totals(tx, resolution, measure, listings, grid, now=now)
+    return SeriesPage([_total_row(measure, each) for each in points], following, asset)
+
+
+def _total_row(measure: Measure, point: TotalPoint) -> SeriesRow:
+    digits = 2 if TOTALS[measure].unit == "USD" else 10
+
+    def rounded(value: float | None) -> float | None:
+        return None if value is None else round(value, digits)
+
+    known = "backfilled" if point.is_backfilled else "measured"
+    prices = point.by_venue.values()
+    return (
+        *(iso_timestamp(point.at), rounded(point.value)),
+        *(None if point.value is None else known, None, rounded(point.with_missing)),
+        [*point.by_venue],
+        [
+            {
+                "venue": each.venue,
+                "reason": each.reason,
+                "last": rounded(each.last),
+                "last_as_of": None if each.last_at is None else iso_timestamp(each.last_at),
+            }
+            for each in point.missing
+        ],
+        {venue: rounded(value) for venue, value in point.by_venue.items()},
+        *((min(prices, default=None), max(prices, default=None)) if measure == "price" else ()),
+    )
 
 
 def _reading_row(point: Point, watched_pct: float | None) -> SeriesRow:

@@ -1,0 +1,104 @@
+"""`venue=all`: series of a coin at all venues, which say what they contain."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from barograph.kit.database import Transaction
+from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
+from barograph.markets.listings import ListingChange, record_listings
+from barograph.markets.store import ReadingRow, record_rows
+from support.clock import START
+from support.lists import pages, table
+from support.service import Service, fresh_service
+
+NOW_HOUR = START // HOUR * HOUR
+SIZES = {"bybit": 4e9, "hyperliquid": 2e9, "binance": 9e9}
+CONTRACTS = {"bybit": "BTCUSDT", "hyperliquid": "BTC", "binance": "BTCUSDT"}
+SERIES = "/api/v1/series/open-interest"
+DOWN_AT = NOW_HOUR - 3 * HOUR
+
+
+@pytest.fixture
+def totals(tmp_path: Path) -> Iterator[Service]:
+    """Two days of three venues; Binance was down for an hour."""
+
+    async def work(tx: Transaction) -> None:
+        for venue, usd in SIZES.items():
+            contract = CONTRACTS[venue]
+            rows = [
+                ReadingRow("hour", contract, at, 67_000.0, 0.01, 8, usd, None, usd / 67_000)
+                for at in range(NOW_HOUR - 2 * DAY, NOW_HOUR, HOUR)
+                if (venue, at) != ("binance", DOWN_AT)
+            ]
+            await record_rows(tx, venue, readings=rows)
+            listed = ListingChange(contract, NOW_HOUR - 2 * DAY, "BTC")
+            await record_listings(tx, venue, [listed])
+
+    with fresh_service(tmp_path, venues="bybit,hyperliquid,binance") as service:
+        asyncio.run(service.database.write(work))
+        yield service
+
+
+def test_a_point_names_the_venues_inside_and_what_is_missing(totals: Service) -> None:
+    page = totals.ask(f"{SERIES}?venue=all&from={DOWN_AT - HOUR}&to={DOWN_AT + HOUR}").json()
+
+    assert (page["venue"], page["symbol"], page["unit"]) == ("all", "BTC", "USD")
+    assert page["source"].count("; ") == 2
+    first, down = page["points"]
+    assert first["value"] == first["with_missing"] == 15e9
+    assert first["by_venue"] == dict(sorted(SIZES.items()))
+    assert down == {
+        "at": iso_timestamp(DOWN_AT),
+        "value": 6e9,
+        "origin": "measured",
+        "watched": None,
+        "with_missing": 15e9,
+        "venues": ["bybit", "hyperliquid"],
+        "missing": [
+            {
+                "venue": "binance",
+                "reason": "no reading",
+                "last": 9e9,
+                "last_as_of": iso_timestamp(DOWN_AT - HOUR),
+            }
+        ],
+        "by_venue": {"bybit": 4e9, "hyperliquid": 2e9},
+    }
+
+
+def test_no_page_and_no_row_has_a_step_that_the_market_did_not_make(totals: Service) -> None:
+    target = f"{SERIES}?venue=all&symbol=bitcoin&from={NOW_HOUR - 30 * DAY}&limit=7"
+    points = [point for page in pages(totals, target) for point in page["points"]]
+    rows = table(totals.ask(f"{SERIES}.csv?venue=all&from={NOW_HOUR - 30 * DAY}").body)
+
+    assert [point["with_missing"] for point in points[:48]] == [15e9] * 48
+    assert [float(row["with_missing"]) for row in rows[:48]] == [15e9] * 48
+    (down,) = (row for row in rows if row["at"] == iso_timestamp(DOWN_AT))
+    assert down["venues"] == "bybit hyperliquid"
+    assert down["by_venue"] == "bybit=4000000000.0 hyperliquid=2000000000.0"
+    assert down["missing"].startswith("venue=binance reason=no reading last=9000000000.0 ")
+
+
+def test_prices_have_a_range(totals: Service) -> None:
+    page = totals.ask(f"/api/v1/series/price?venue=all&from={DOWN_AT}").json()
+
+    first = page["points"][0]
+    assert (first["low"], first["value"], first["high"]) == (67_000.0, 67_000.0, 67_000.0)
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["basis?venue=all", "regime?venue=all", "open-interest?venue=all&interval=minute&symbol=PEPE"],
+)
+def test_a_measure_without_totals_names_those_that_have_them(totals: Service, target: str) -> None:
+    answer = totals.ask(f"/api/v1/series/{target}")
+
+    assert answer.status in {400, 404}
+    assert "error" in answer.json()
+
+
+def test_an_unknown_coin_is_not_found(totals: Service) -> None:
+    assert totals.ask(f"{SERIES}?venue=all&symbol=NOBODY").status == 404
