@@ -172,8 +172,7 @@ TOOLS = (
     Tool(
         PERPETUALS,
         "Perpetuals",
-        "Largest perpetuals by open interest, funding or 24 h price change. "
-        f"{_SECONDS_OLD}",
+        f"Largest perpetuals by open interest, funding or 24 h price change. {_SECONDS_OLD}",
         {**_SOURCED, "perpetuals": _entries(**PERPETUAL)},
         {
             "sort": {"enum": list(SORTS), "default": next(iter(SORTS)), "type": "string"},
