@@ -150,7 +150,7 @@ def test_changes_lines_and_movers_come_from_the_record(service: Service) -> None
         "Changes are measured from our readings at 2026-11-05 21:20" in page.text
     )
     lines = re.findall(r'class="spark (\w+)"', service.get("/").text)
-    assert lines == ["down"]
+    assert lines == ["down", "flat", "flat"]
 
 
 def test_the_reasons_to_trust_it_are_live(service: Service) -> None:

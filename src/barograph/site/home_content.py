@@ -304,8 +304,16 @@ def figures_of(asset: Asset, in_use: str, weeks: Weeks) -> list[Figure]:
     missing = () if coin is None else coin.funding_missing
     return [
         _price_figure(priced, sparkline(week.get("price", ()))),
-        _funding_figure(None if coin is None else coin.funding_8h_pct, missing_text(missing)),
-        _interest_figure(interest, None if change is None else change.coins_pct),
+        _funding_figure(
+            None if coin is None else coin.funding_8h_pct,
+            sparkline(week.get("funding", ())),
+            missing_text(missing),
+        ),
+        _interest_figure(
+            interest,
+            None if change is None else change.coins_pct,
+            sparkline(week.get("open-interest", ())),
+        ),
         _volume_figure(volume),
         Figure(
             f"Long accounts at {in_use}",
@@ -327,6 +335,7 @@ def market_figures(totals: MarketTotals) -> list[Figure]:
 
 
 NO_TOTAL = Total(None, None, ())
+_NO_LINE = Markup()
 
 
 def _price_figure(priced: Priced | None, line: Markup) -> Figure:
@@ -336,13 +345,12 @@ def _price_figure(priced: Priced | None, line: Markup) -> Figure:
     return Figure("Price", price(priced.price), "", *_moved(priced.day_pct), line, note)
 
 
-def _funding_figure(pct: float | None, note: str = "") -> Figure:
-    return Figure("Funding per 8 h", shown(pct, rate), funding_tint(pct), note=note)
+def _funding_figure(pct: float | None, line: Markup = _NO_LINE, note: str = "") -> Figure:
+    return Figure("Funding per 8 h", shown(pct, rate), funding_tint(pct), line=line, note=note)
 
 
-def _interest_figure(total: Total, moved: float | None) -> Figure:
-    moves = _moved(moved)
-    return Figure(_INTEREST, shown(total.usd, usd), "", *moves, note=total_note(total))
+def _interest_figure(total: Total, moved: float | None, line: Markup = _NO_LINE) -> Figure:
+    return Figure(_INTEREST, shown(total.usd, usd), "", *_moved(moved), line, total_note(total))
 
 
 def _volume_figure(total: Total) -> Figure:
