@@ -19,9 +19,8 @@ from barograph.markets.cross_documents import (
     VENUES_PATH,
     VenueEntry,
     venue_entries,
-    yearly,
 )
-from barograph.markets.settlements import WINDOW_DAYS
+from barograph.markets.settlements import WINDOW_DAYS, yearly
 from barograph.markets.symbols import has_page, names_of
 from barograph.site.coin_text import (
     Part,
