@@ -260,8 +260,9 @@ TOOLS = (
             "measure": {
                 "type": "string",
                 "default": "funding",
-                "description": "price, funding, open-interest, long-accounts, "
-                "settled-funding, liquidations, regime, signals (with key), us10y …",
+                "description": "price, index-price, basis, funding, settled-funding, "
+                "open-interest, open-interest-coins, volume, volume-coins, long-accounts, "
+                "liquidations, regime, signals (with key), us10y …",
             },
             "symbol": {"type": "string", "description": "Default BTC; liquidations: all."},
             "key": {"type": "string"},
