@@ -26,7 +26,7 @@ from barograph.kit.lists import (
 )
 from barograph.kit.timestamps import SECOND
 from barograph.kit.wire import Schema, WireModel, operation, parameter
-from barograph.limits.listings import Listing, Listings, ListPart
+from barograph.limits.listings import PART_ROWS, Listing, Listings, ListPart
 from barograph.markets.aggregates import ALL, TOTALS
 from barograph.markets.reader import MarketReader
 from barograph.markets.samples import SERIES_FOLDER
@@ -37,6 +37,9 @@ from barograph.signals.methods import DAILY
 from barograph.signals.reader import FIGURES
 from barograph.venues.records import MAJORS
 from barograph.venues.registry import source_of
+
+FIRST_TOTALS = PART_ROWS // 4
+"""A point of all venues takes as long as several others."""
 
 Origin = Literal["measured", "backfilled", "settled", "published"]
 
@@ -160,6 +163,7 @@ class SeriesAnswer(NamedTuple):
             start=query.start,
             read=read,
             file_name=f"{query.key or query.symbol or 'all'}-{measure}",
+            first_rows=FIRST_TOTALS if query.venue == ALL else PART_ROWS,
         )
 
     async def _part(self, query: SeriesQuery) -> ListPart[int]:
