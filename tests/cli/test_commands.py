@@ -18,6 +18,8 @@ from barograph.cli import HELP, PLACES, cli
 from barograph.errors import ConfigurationError
 from barograph.history.ledger import HISTORY
 from barograph.kit.migrations import packaged_migrations
+from barograph.settings import VENUE_SETTINGS
+from barograph.venue_names import VENUE_NAMES
 from support.processes import HOST, unused_port
 
 NO_EXCHANGE = {
@@ -27,6 +29,11 @@ NO_EXCHANGE = {
         f"BAROGRAPH_{name}_URL": f"http://{HOST}:{unused_port()}"
         for name in ("HYPERLIQUID", "BINANCE_REST", "TREASURY", "NYFED", "ETF")
     },
+    "BAROGRAPH_VENUE_URLS": ",".join(
+        f"{name}=http://{HOST}:{unused_port()}"
+        for name in VENUE_NAMES
+        if name not in VENUE_SETTINGS
+    ),
 }
 
 
@@ -45,7 +52,7 @@ def barograph(*arguments: str, **environment: str) -> "subprocess.CompletedProce
 LOOKED_AT = [
     *("port", "sqlite", "disk", "secrets", "database", "history", "collector", "guides"),
     *("limits", "terms"),
-    *("bybit", "hyperliquid", "binance", "bybit-stream", "clock", "treasury", "nyfed", "etf"),
+    *(*VENUE_NAMES, "bybit-stream", "clock", "treasury", "nyfed", "etf"),
     *("identity", "facilitator", "chain", "mail", "witnesses"),
 ]
 

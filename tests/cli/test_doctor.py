@@ -24,25 +24,22 @@ from barograph.kit.clock import system_clock
 from barograph.kit.database import Database
 from barograph.kit.timestamps import DAY
 from barograph.settings import Settings
+from barograph.venue_names import VENUE_NAMES
+from barograph.venues.registry import VENUES
 from barograph_demo.configuration import demo_settings
 from barograph_demo.files import WORLD_FILE as DEMO_WORLD
-from barograph_demo.servers.binance import running_binance
 from barograph_demo.servers.chain import TokenLedger
-from barograph_demo.servers.exchange import running_exchange
 from barograph_demo.servers.facilitator import running_facilitator
 from barograph_demo.servers.faults import (
-    BinanceFaults,
-    ExchangeFaults,
     FacilitatorFaults,
     Faults,
-    HyperliquidFaults,
     IdentityFaults,
     MacroFaults,
 )
-from barograph_demo.servers.hyperliquid import running_hyperliquid
 from barograph_demo.servers.identity import running_identity
 from barograph_demo.servers.macro_server import running_macro
 from barograph_demo.servers.mailbox import running_mailbox
+from barograph_demo.servers.registry import VENUE_SERVERS
 from barograph_demo.world.macro import MacroWorld
 from barograph_demo.world.world import World
 from support.events import add_events, change
@@ -52,7 +49,8 @@ from support.stances import FUNDING
 from support.witnesses import Witnesses
 
 T = TypeVar("T")
-VENUE_LINES = ("bybit", "hyperliquid", "binance", "bybit-stream", "binance-stream", "clock")
+STREAMS = [f"{name}-stream" for name, venue in VENUES.items() if venue.stream]
+VENUE_LINES = (*VENUE_NAMES, *STREAMS, "clock")
 WORLD = World(7, system_clock() // DAY * DAY - 60 * DAY)
 
 
@@ -72,10 +70,9 @@ NO_ANSWER = {"hang", "stream-silence"}
 
 @asynccontextmanager
 async def running_live(folder: Path) -> AsyncIterator[Live]:
-    faults = {
-        "exchange": (exchange := ExchangeFaults()),
-        "hyperliquid": (hyperliquid := HyperliquidFaults()),
-        "binance": (binance := BinanceFaults()),
+    servers = {"exchange" if name == "bybit" else name: VENUE_SERVERS[name] for name in VENUE_NAMES}
+    faults: dict[str, Any] = {
+        **{name: server.faults() for name, server in servers.items()},
         "macro": (macro := MacroFaults()),
         "identity": (identity := IdentityFaults()),
         "facilitator": (facilitator := FacilitatorFaults()),
@@ -83,16 +80,16 @@ async def running_live(folder: Path) -> AsyncIterator[Live]:
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
         ports = {
-            "exchange": (await enter(running_exchange(WORLD, faults=exchange))).port,
-            "hyperliquid": (await enter(running_hyperliquid(WORLD, faults=hyperliquid))).port,
-            "binance": (await enter(running_binance(WORLD, faults=binance, push_seconds=0.1))).port,
+            name: (await enter(server.running(WORLD, faults=faults[name]))).port
+            for name, server in servers.items()
+        } | {
             "macro": (await enter(running_macro(MacroWorld(WORLD), macro))).port,
             "identity": (await enter(running_identity(ECKey.generate_key("P-256"), identity))).port,
             "facilitator": (await enter(running_facilitator(TokenLedger({}), facilitator))).port,
             "mail": await enter(running_mailbox(folder)),
         }
         settings = demo_settings(folder, unused_port(), 1, ports)
-        terms = "bybit,hyperliquid,binance,treasury,nyfed,ishares,selling"
+        terms = ",".join((*VENUE_NAMES, "treasury", "nyfed", "ishares", "selling"))
         yield Live(settings.model_copy(update={"accept_terms": terms}), faults)
 
 
@@ -116,7 +113,8 @@ async def test_every_line_of_a_healthy_instance_is_ok(tmp_path: Path) -> None:
 )
 async def test_sources_without_confirmed_terms_are_noted_and_not_read(tmp_path: Path) -> None:
     async with running_live(tmp_path) as live:
-        fresh = live.settings.model_copy(update={"accept_terms": "binance,nyfed"})
+        others = ",".join(name for name in VENUE_NAMES if name not in {"bybit", "hyperliquid"})
+        fresh = live.settings.model_copy(update={"accept_terms": f"{others},nyfed"})
         found = await all_lines(fresh)
         live.faults["exchange"].turn_on("403-html")
         lines = await all_lines(fresh)
@@ -202,9 +200,8 @@ async def test_doctor_says_which_other_venues_answer_from_here(tmp_path: Path) -
         one = live.settings.model_copy(update={"venues": "bybit"})
         found = [each for each in await all_lines(one) if each.name in VENUE_LINES]
     assert {each.name: each.status for each in found} == {
+        **dict.fromkeys(VENUE_NAMES, "note"),
         "bybit": "ok",
-        "hyperliquid": "note",
-        "binance": "note",
         "bybit-stream": "ok",
         "clock": "ok",
     }
@@ -213,12 +210,14 @@ async def test_doctor_says_which_other_venues_answer_from_here(tmp_path: Path) -
     assert said["binance"].startswith("not configured; a geo-block: HTTP 451")
 
 
-@pytest.mark.parametrize(("behind", "remedy"), [(1, "wait; the clock of "), (3, "synchronise")])
+@pytest.mark.parametrize(
+    ("behind", "remedy"), [(1, "wait; the clock of "), (len(VENUE_NAMES), "synchronise")]
+)
 async def test_a_clock_that_differs_from_one_venue_only_is_that_venues(
     tmp_path: Path, behind: int, remedy: str
 ) -> None:
     async with running_live(tmp_path) as live:
-        for name in ("exchange", "hyperliquid", "binance")[:behind]:
+        for name in ("exchange", *VENUE_NAMES[1:])[:behind]:
             live.faults[name].turn_on("stale-clock", system_clock() - DAY)
         found = await live.line("clock")
     assert found.status == "fail"
@@ -442,8 +441,8 @@ async def test_a_demos_folder_is_refused_and_confirms_no_terms(tmp_path: Path) -
     assert found["database"].detail.endswith("holds the simulated data of a demo")
     assert found["database"].remedy.startswith("run it with `barograph demo")
     noted = [each for each in found.values() if "not confirmed" in each.detail]
-    names = "terms bybit hyperliquid binance bybit-stream binance-stream treasury nyfed etf"
-    assert [each.name for each in noted] == names.split()
+    names = ["terms", *VENUE_NAMES, *STREAMS, "treasury", "nyfed", "etf"]
+    assert [each.name for each in noted] == names
 
 
 def test_witness_policy_is_read_and_its_witnesses_are_called(tmp_path: Path) -> None:

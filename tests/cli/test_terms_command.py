@@ -21,6 +21,7 @@ from barograph.terms.store import (
     without_unconfirmed,
 )
 from barograph.upstream.files import FileClient
+from barograph.venue_names import VENUE_NAMES
 from barograph_demo.configuration import payment_settings
 from support.clock import HandClock
 from support.operator import on_database
@@ -136,7 +137,7 @@ def test_each_source_is_confirmed_by_its_own_name(tmp_path: Path, word: str) -> 
             {"etf_url": "", "venues": "binance,hyperliquid", "accept_terms": "binance,treasury"},
             ["hyperliquid", "nyfed"],
         ),
-        ({"venues": "bybit,hyperliquid,binance", **PAYMENTS}, list(SOURCES)),
+        ({"venues": ",".join(VENUE_NAMES), **PAYMENTS}, list(SOURCES)),
     ],
 )
 def test_only_configured_sources_need_a_confirmation(

@@ -45,14 +45,15 @@ def test_the_table_has_every_coin_with_its_venues_and_totals(two: SiteService) -
 
     assert list(rows) == ["BTC", "ETH", "SOL", "PEPE"]
     assert rows["BTC"] == [
-        "Bybit, Hyperliquid",
+        "Bybit 83 %, Hyperliquid 17 %",
         "$6.00B",
+        "—",
         "+0.0217 %",
         "0.0700\N{NO-BREAK SPACE}% Hyperliquid over Bybit",
     ]
-    assert rows["ETH"][0] == "Bybit, Hyperliquid (different asset)"
+    assert rows["ETH"][0] == "Bybit 100 %, Hyperliquid (different asset)"
     assert rows["SOL"][0] == "Bybit"
-    assert rows["SOL"][3] == "—"
+    assert rows["SOL"][4] == "—"
 
 
 @pytest.mark.parametrize(
@@ -80,15 +81,13 @@ def test_every_heading_leads_to_an_order_that_is_read_back() -> None:
 
 def test_a_coin_shows_each_venue_with_its_own_numbers(two: SiteService) -> None:
     page = two.look("/cross/BTC")
-    bybit, hyperliquid = page.tables[0][1:]
+    total, bybit, hyperliquid = page.tables[0][1:]
 
+    assert (total[:2], total[4]) == (["All venues", "complete"], "$6.00B")
     assert bybit[1] == hyperliquid[1] == "ok"
     assert "last, USDT" in bybit[2]
     assert "mark, USD" in hyperliquid[2]
-    assert (hyperliquid[3], hyperliquid[4]) == (
-        "+0.0800 %",
-        "+0.0100\N{NO-BREAK SPACE}% per 1\N{NO-BREAK SPACE}h",
-    )
+    assert hyperliquid[3] == f"+0.0800 %+0.0100{NBSP}% per 1{NBSP}h as stated"
     assert hyperliquid[7] == "not published"
     assert bybit[7].startswith("unknown: we covered too little")
     assert "Hyperliquid counts both sides, which we halve." in page.text
@@ -96,7 +95,7 @@ def test_a_coin_shows_each_venue_with_its_own_numbers(two: SiteService) -> None:
     disputed = LiquidationTotals(START, 100.0, 12.0, None, "BTC", START)
     two.service.put(Publication.of(LIQUIDATIONS, disputed))
     two.clock.now += 5_000  # the comparison is kept for some seconds
-    bybit = two.look("/cross/BTC").tables[0][1]
+    bybit = two.look("/cross/BTC").tables[0][2]
     assert bybit[7].startswith("unknown: sides were disputed")
     assert "sides were disputed" in two.look("/markets/BTC").text
 
@@ -119,8 +118,8 @@ def test_a_partial_total_names_the_missing_venue(two: SiteService) -> None:
     two.service.put(bybit(*MARKET, as_of=two.clock.now))
     page = two.look("/cross/BTC").text
 
-    assert listed(two)[0][2] == "$5.00B (without Hyperliquid)"
-    assert "$5.00B (without Hyperliquid)" in page
+    assert listed(two)[0][2] == "$5.00B without Hyperliquid, size unknown"
+    assert "$5.00B without Hyperliquid, size unknown" in page
     assert "Hyperliquid (stale): its last reading is from " in page
     assert "$6.00B" not in page
 
@@ -129,7 +128,7 @@ def test_venues_that_settled_the_same_have_no_spread(two: SiteService) -> None:
     two.service.put(settled("hyperliquid", BTC=0.01))
 
     assert "all compared venues settled the same over 8 h" in two.look("/cross/BTC").text
-    assert listed(two)[0][4] == "none"
+    assert listed(two)[0][5] == "none"
 
 
 def test_a_coin_has_what_each_venue_settled_and_per_year(two: SiteService) -> None:
@@ -155,7 +154,7 @@ def test_a_dispute_and_a_failure_are_shown_plainly(two: SiteService) -> None:
     assert "Disputed: open-interest. it doubled while bybit's did not." in venues
     assert "The last request failed: refused" in venues
     assert "Hyperliquid (disputed): it doubled while bybit's did not." in coin
-    assert "$5.00B (without Hyperliquid)" in coin
+    assert "$5.00B without Hyperliquid, size unknown" in coin
 
 
 def test_venues_say_what_they_give_and_lack(two: SiteService) -> None:
@@ -175,7 +174,7 @@ def test_without_a_fresh_venue_the_pages_show_no_number(two: SiteService) -> Non
         assert "We have no current reading of any venue." in page.text
         assert page.tables == []
     two.service.put(hyperliquid(as_of=two.clock.now))
-    assert "$1.00B (without Bybit)" in two.look("/cross/BTC").text
+    assert "$1.00B without Bybit, size unknown" in two.look("/cross/BTC").text
 
 
 def test_names_lead_to_the_coin_and_an_unknown_one_to_the_list(two: SiteService) -> None:
@@ -197,7 +196,7 @@ def test_links_lead_to_the_other_venues_if_there_are_any(two: SiteService, tmp_p
     one.close()
 
     assert not any(each.startswith("/cross") for page in pages for each in page.targets)
-    assert single[0][:3] == ["BTC", "Bybit", "$5.00B"]
+    assert single[0][:3] == ["BTC", "Bybit 100 %", "$5.00B"]
     assert "This instance reads one exchange (venue)" in single[1]
     assert "/cross/PEPE" in two.look("/markets/1000PEPE").targets
     assert "/cross" in two.look("/").targets

@@ -58,19 +58,19 @@ def record_label(service: Service, days: int, label: str) -> None:
 
 def test_the_market_is_told_at_a_glance(service: Service) -> None:
     page = look(service)
-    top, _, rest = page.text.partition("BTC is at 67,000.5 USDT.")
+    top, _, rest = page.text.partition("BTC is at 67,000.5 USDT at Bybit.")
 
     assert top.startswith("Barograph: the state of the crypto market, measured Skip")
     assert "Free here and by API. Only stances cost money. Pricing" in top
     for words in (
-        "Longs pay shorts 0.0100 % per 8 h (regime: neutral).",
+        "At Bybit, longs pay shorts 0.0100 % per 8 h (regime: neutral).",
         "live Source: test venue. As of 2026-11-06 21:20 UTC",
-        "Asset Price (USDT) Funding per 8 h Open interest (change in coins) Long accounts",
-        "BTC 67,000.5 — +0.0100 % $5.00B — 61.5 %",
-        "ETH 3,500.25 — -0.0125 % $2.50B — 55.0 %",
-        "SOL 180.100 — +0.0000 % $0 — 0.0 %",
-        "Long accounts: share of the accounts with a position, not of money.",
-        "Next BTC settlement: 22:20 UTC",
+        "Totals of Bybit. Asset Price Funding per 8 h Open interest (change in coins) Volume",
+        "Market 4 coins +0.0026 % $7.59B — — by coin BTC 67,000.5 — USDT at Bybit +0.0100 %",
+        "$5.00B — — 61.5 % ETH 3,500.25 — USDT at Bybit -0.0125 % $2.50B — — 55.0 %",
+        "SOL 180.100 — USDT at Bybit — $0 — — 0.0 %",
+        "Long accounts at Bybit: share of the accounts with a position, not of money.",
+        "Next BTC settlement at Bybit: 22:20 UTC",
         "Hatched: less than 95 % covered, or still in progress.",
         "One public log covers the digests of the three paid stances, every brief, and every",
         "change of the regime or of a signal. Anyone who keeps a checkpoint of it",
@@ -92,7 +92,9 @@ def test_liquidations_are_told_by_side_with_what_was_watched(service: Service) -
 
     text = look(service).text
 
-    assert "Liquidated in 24 hours $400 all contracts, most in ETH; 100 % of the day" in text
+    assert (
+        "Liquidated in 24 hours at Bybit $400 all contracts, most in ETH; 100 % of the day" in text
+    )
     assert "Longs liquidated $300 75.0 % of the 24-hour total" in text
     assert "Shorts liquidated $100 25.0 % of the 24-hour total" in text
 
@@ -109,8 +111,9 @@ def test_a_countdown_takes_the_place_of_the_first_days_total(empty_service: Serv
     text = look(empty_service).text
 
     assert (
-        "Liquidated in 24 hours in 10 h 48 min The 24-hour total appears at about 2026-11-07 08:08 "
-        "UTC. We have covered 12 h of the last 24 hours, and began on 2026-11-06 09:20 UTC." in text
+        "Liquidated in 24 hours at Bybit in 10 h 48 min The 24-hour total appears at about "
+        "2026-11-07 08:08 UTC. We have covered 12 h of the last 24 hours, and began on 2026-11-06 "
+        "09:20 UTC." in text
     )
     assert (
         "We have tracked liquidations since 2026-11-06 09:20 UTC. The exchange publishes no" in text
@@ -134,20 +137,20 @@ def test_changes_lines_and_movers_come_from_the_record(service: Service) -> None
 
     page = look(service)
 
-    assert "BTC 67,000.5 +11.7 % +0.0100 % $5.00B +25.0 % 61.5 %" in page.text
+    assert "BTC 67,000.5 +11.7 % USDT at Bybit +0.0100 % $5.00B +25.0 % — 61.5 %" in page.text
     assert "Movers Price BTC +11.7 % 67,000.5 Open interest (change in coins)" in page.text
     assert "(change in coins) BTC +25.0 % $5.00B" in page.text
     assert (
         "Funding per 8 h BTC -0.0300 pp +0.0100 % Liquidated, last hour SOL $100 100 % longs"
         in page.text
     )
-    assert "Liquidations: 20:20\N{EN DASH}21:20 UTC, 100 % covered." in page.text
+    assert "Liquidations at Bybit: 20:20\N{EN DASH}21:20 UTC, 100 % covered." in page.text
     assert (
-        "pp means percentage points. "
-        "Changes are measured from our reading at 2026-11-05 21:20" in page.text
+        "pp means percentage points. Both ends of a change have the same venues. "
+        "Changes are measured from our readings at 2026-11-05 21:20" in page.text
     )
     lines = re.findall(r'class="spark (\w+)"', service.get("/").text)
-    assert lines == ["down", "flat", "flat"]
+    assert lines == ["down"]
 
 
 def test_the_reasons_to_trust_it_are_live(service: Service) -> None:
@@ -328,7 +331,7 @@ def test_current_market_is_shown_while_stored_readings_are_unreadable(service: S
     service.execute("ALTER TABLE away RENAME TO readings")
     service.clock.pass_seconds(3)
 
-    assert "BTC is at 67,000.5 USDT." in text
+    assert "BTC is at 67,000.5 USDT at Bybit." in text
     assert UNREAD in text
     assert "Yesterday unavailable" in text
     assert kept <= 2

@@ -45,10 +45,10 @@ def cells(site: SiteService, path: str = "/heatmap") -> dict[str, tuple[str, str
 def test_a_heatmap_has_a_cell_per_contract_with_its_numbers_and_tint(two: SiteService) -> None:
     by_funding, by_change = cells(two), cells(two, "/heatmap?by=change")
 
-    assert by_funding["/markets/BTC"] == (
-        "tint-0",
-        "BTC: open interest $5.00B (65.9 %), funding +0.0100 % per 8 h, price in 24 h +11.67 %",
-    )
+    tint, title = by_funding["/markets/BTC"]
+    assert tint == "tint-up-1"
+    assert title.startswith("BTC: open interest $6.00B, 69.8 % of all, funding +0.0217 % per 8 h")
+    assert title.endswith("price in 24 h +11.67 %")
     assert by_funding["/markets/ETH"][0] == "tint-down-1"
     assert "/markets/SOL" not in by_funding  # without open interest it has no area
     assert by_change["/markets/BTC"][0] == "tint-up-4"
@@ -58,9 +58,9 @@ def test_a_heatmap_has_a_cell_per_contract_with_its_numbers_and_tint(two: SiteSe
 def test_a_heatmap_says_who_pays_and_what_it_does_not_draw(two: SiteService) -> None:
     text = two.look("/heatmap").text.replace("\xa0", " ")
 
-    assert list(cells(two)) == [f"/markets/{name}" for name in ("BTC", "ETH", "1000PEPE")]
+    assert list(cells(two)) == ["/markets/BTC", "/markets/ETH", "/markets"]
     assert "open interest is zero or unknown: 1." in text
-    assert "67 % in contracts where longs pay, 33 % where shorts pay." in text
+    assert "71 % in coins where longs pay, 29 % where shorts pay." in text
 
 
 def test_small_contracts_are_one_cell_that_says_how_many(two: SiteService) -> None:
@@ -70,7 +70,7 @@ def test_small_contracts_are_one_cell_that_says_how_many(two: SiteService) -> No
     two.service.put(bybit(BTC, ETH, *many))
 
     assert list(cells(two)) == ["/markets/BTC", "/markets/ETH", "/markets"]
-    assert "Others: 600 contracts" in two.ask("/heatmap").text
+    assert "Others: 600 coins" in two.ask("/heatmap").text
 
 
 def test_every_cell_has_its_name_and_every_outlier_its_number(two: SiteService) -> None:
@@ -91,7 +91,7 @@ def test_names_full_of_markup_stay_text_in_a_drawing(two: SiteService) -> None:
     body = two.ask("/heatmap").text
 
     assert not re.search("<[bi]>", body)
-    assert "&lt;b&gt;: open interest" in body
+    assert "&lt;i&gt;: open interest" in body
 
 
 def test_a_stale_feed_leaves_no_cell_and_no_rate(two: SiteService) -> None:
@@ -130,7 +130,7 @@ def test_a_venue_that_is_missing_is_named(two: SiteService) -> None:
     two.service.put(bybit(*MARKET, as_of=two.clock.now))
 
     assert rates(two)["BTC"] == [
-        *("+0.0100 live +0.0100, 8h", "stale", "unavailable: Hyperliquid is missing", "—")
+        *("+0.0100 live +0.0100, 8h", "stale", "+0.0100 % without Hyperliquid, size unknown", "—")
     ]
 
 

@@ -1,15 +1,24 @@
 """Pages show the whole market, name what is missing, and make no step when a venue goes away."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from barograph.board.feeds import Publication
+from barograph.markets.last_known import LastKnown, with_reading
+from barograph.markets.view import LAST_KNOWN
+from barograph.venues.records import Perpetuals
+from support.clock import START
 from support.markets import BTC, ETH, PEPE, SOL, changed
 from support.pages import SiteService
-from support.two_venues import BYBIT_IN_USE, bybit, hyperliquid
+from support.two_venues import BYBIT_IN_USE, bybit, hyperliquid, own
 
 FRESH_MS = 30_000
+PATHS = ("/markets", "/cross", "/heatmap")
+ROW, AREA = r'<th scope="row"><a[^>]*>(\w+)<', r"<rect [^>]*>"
 MARKET = (BTC, changed(PEPE, coin="PEPE", multiplier=1000), ETH, SOL)
 
 
@@ -48,3 +57,47 @@ def test_each_venue_has_a_table_of_its_own(two: SiteService) -> None:
     assert "/api/v1/perpetuals.csv?venue=hyperliquid" in page.targets
     assert rows(two, "/markets?venue=bybit")["1000PEPE"][0] == "0.012000"
     assert rows(two, "/markets?venue=binance") == rows(two, "/markets")
+
+
+class Stopped(NamedTuple):
+    """A site whose standby stopped answering, and its pages before."""
+
+    site: SiteService
+    before: dict[str, str]
+
+
+@pytest.fixture
+def stopped(two: SiteService) -> Stopped:
+    """Hyperliquid stopped; what it last had is known."""
+    contracts = (own(BTC, open_interest_usd=1e9), own(SOL, open_interest_usd=3e9))
+    two.service.put(hyperliquid(*contracts))
+    before = {path: two.ask(path).text for path in PATHS}
+    reading = Perpetuals(START, "other source", contracts, venue="hyperliquid")
+    known = with_reading(LastKnown(), reading)
+    two.clock.now += FRESH_MS
+    two.service.put(
+        Publication.of(LAST_KNOWN.of("hyperliquid"), known), bybit(*MARKET, as_of=two.clock.now)
+    )
+    return Stopped(two, before)
+
+
+def test_totals_say_what_is_missing_and_how_large_it_last_was(stopped: Stopped) -> None:
+    down = stopped.site
+    home, markets, cross = (down.look(path).text for path in ("/", "/markets", "/cross"))
+
+    assert "Totals of all venues (2): Bybit, Hyperliquid." in home
+    assert "Partial: without Hyperliquid, last $4.00B." in home
+    assert "Its open interest at all venues is $5.00B, without Hyperliquid, last $1.00B." in home
+    assert rows(down, "/markets")["BTC"][3] == "$5.00B+$1.00B"
+    assert "BTC Bybit 83 %, Hyperliquid (stale, last 17 %) $5.00B without Hyperliquid" in cross
+    assert "Hyperliquid (unavailable, last 35 %)" in down.look("/venues").text
+    assert "All venues partial" in down.look("/markets/BTC").text
+    assert "without Hyperliquid, last $1.00B" in down.look("/cross/BTC").text
+    assert "unavailable" not in markets
+
+
+def test_no_rank_and_no_size_changes_because_a_venue_goes_down(stopped: Stopped) -> None:
+    for path in PATHS:
+        then, now = stopped.before[path], stopped.site.ask(path).text
+        assert re.findall(ROW, now) == re.findall(ROW, then)
+        assert re.findall(AREA, now) == re.findall(AREA, then)

@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
+from barograph.kit.timestamps import iso_timestamp
 from barograph.markets.carry import CarryCoin, carry
 from barograph.markets.cross import VenueFacts, cross_market
 from barograph.markets.disputes import Dispute
+from barograph.markets.last_known import LastKnown, with_reading
 from barograph.markets.settlements import SHORTEST_WINDOW, SettledSums, SettledWindows
 from barograph.markets.view import FreshnessLimits
 from barograph.venues.records import Perpetual, Perpetuals
@@ -32,7 +34,8 @@ def facts(venue: str, *, age: int = 0, mark: float = 100.0, **fields: Any) -> Ve
     reading = Perpetuals(NOW - age, venue, (contract(venue, mark),), venue=venue)
     settled = fields.pop("settled", (sums(venue),))
     windows = SettledWindows({VENUES[venue].contract("BTC"): settled})
-    return VenueFacts(VENUES[venue], reading, settled=windows, **fields)
+    known = with_reading(LastKnown(), reading)
+    return VenueFacts(VENUES[venue], reading, settled=windows, known=known, **fields)
 
 
 def btc(window: str = "7d", **others: VenueFacts) -> CarryCoin:
@@ -41,28 +44,36 @@ def btc(window: str = "7d", **others: VenueFacts) -> CarryCoin:
     return found
 
 
+def pair(coin: CarryCoin) -> tuple[str | None, str | None, float | None]:
+    return coin.short_venue, coin.long_venue, coin.pair_pct
+
+
+YEARLY = (20.85714286, 5.21428571)
+"""0.4 % in 7 days, and 0.1 % more than before."""
+
+
 def test_the_best_pair_is_short_where_funding_was_highest_and_its_change_is_of_the_same_two() -> (
     None
 ):
     found = btc()
 
-    assert (found.pair.short, found.pair.long) == (HYPERLIQUID, BINANCE)
-    assert (found.pair.pct, found.pair.before_pct, found.pair.change_pct) == (0.4, 0.3, 0.1)
-    assert (found.settled_to, found.missing) == (END, [])
-    assert [each.pct for each in found.venues] == [0.2, 0.5, 0.1]
+    assert pair(found) == (HYPERLIQUID, BINANCE, 0.4)
+    assert (found.pair_yearly_pct, found.pair_yearly_pct_change) == YEARLY
+    assert (found.settled_to, found.missing) == (iso_timestamp(END), [])
+    assert [each.settled_pct for each in found.venues] == [0.2, 0.5, 0.1]
 
 
 def test_without_the_window_before_there_is_a_pair_but_no_change() -> None:
     found = btc(binance=facts(BINANCE, settled=(SettledSums(END, 0.01, 0.03, 0.1),)))
 
-    assert (found.pair.pct, found.pair.before_pct, found.pair.change_pct) == (0.4, None, None)
+    assert (found.pair_pct, found.pair_yearly_pct_change) == (0.4, None)
 
 
 def test_a_venue_that_goes_down_changes_nothing_while_it_covers_the_same_hours() -> None:
     down = facts(HYPERLIQUID, age=60_000, mark=130.0, failure="unreachable", failing_since=NOW)
     found = btc(hyperliquid=down)
 
-    assert (found.pair, found.missing) == (btc().pair, [])
+    assert (pair(found), found.missing) == (pair(btc()), [])
     assert found.venues[1].state == "unavailable"
     assert (found.venues[1].reason or "").startswith("unreachable since")
 
@@ -87,7 +98,7 @@ def test_a_venue_that_is_not_compared_is_named_with_the_reason(
 ) -> None:
     found = btc(hyperliquid=other)
 
-    assert (found.pair.short, found.pair.long, found.pair.pct) == (BYBIT, BINANCE, 0.1)
+    assert pair(found) == (BYBIT, BINANCE, 0.1)
     assert found.missing == [HYPERLIQUID]
     (entry,) = [each for each in found.venues if each.venue == HYPERLIQUID]
     assert reason in (entry.reason or "")
@@ -99,14 +110,13 @@ def test_another_asset_of_the_same_name_is_not_compared_also_when_its_venue_is_d
 ) -> None:
     found = btc(hyperliquid=facts(HYPERLIQUID, age=age, mark=3.0))
 
-    assert (found.pair.short, found.missing) == (BYBIT, [])
+    assert (found.short_venue, found.missing) == (BYBIT, [])
     assert found.venues[1].state == "different asset"
 
 
 def test_one_venue_has_no_pair_and_equal_ones_have_one_of_zero() -> None:
-    alone = carry(cross_market({BYBIT: facts(BYBIT)}, LIMITS, NOW), "7d")[0].pair
-    equal = btc("8h").pair
+    (alone,) = carry(cross_market({BYBIT: facts(BYBIT)}, LIMITS, NOW), "7d")
 
-    assert (alone.short, alone.pct) == (None, None)
-    assert (equal.short, equal.pct, equal.change_pct) == (None, 0.0, None)
-    assert btc("30d").pair.pct is None
+    assert pair(alone) == (None, None, None)
+    assert pair(btc("8h")) == (None, None, 0.0)
+    assert btc("30d").pair_pct is None

@@ -6,6 +6,7 @@ import pytest
 
 from barograph.errors import UpstreamUnavailable
 from barograph.kit.timestamps import DAY, HOUR
+from barograph.markets.cross import CrossMarket, VenueFacts, cross_market
 from barograph.markets.liquidations import LiquidationTotals, LiquidationTracker
 from barograph.markets.regime import Regime
 from barograph.markets.samples import LiquidationColumn, LiquidationSeries, Measure
@@ -13,6 +14,7 @@ from barograph.markets.view import FreshnessLimits, MarketView
 from barograph.site.home_content import Asset, MarketNow, figures_of, liquidation_line, market_now
 from barograph.site.templating import UNKNOWN
 from barograph.venues.records import Frame, LongAccounts, PastValues, Perpetual
+from barograph.venues.registry import VENUES
 from barograph.venues.spans import WatchedSpans
 from support.clock import START
 from support.markets import BTC, ETH, MARKET, PEPE, SOL, changed, reading
@@ -39,17 +41,23 @@ def a_view(*contracts: Perpetual, **fields: Any) -> MarketView:
     return view._replace(**fields)
 
 
+def market_of(view: MarketView) -> CrossMarket:
+    """The market of one venue."""
+    facts = VenueFacts(VENUES["bybit"], view.perpetuals, view.watched, day_ago=view.day_ago)
+    return cross_market({"bybit": facts}, LIMITS, START)
+
+
 def now_of(view: MarketView, counted: LiquidationTotals | None = TOTALS) -> MarketNow:
-    return market_now(view, counted)
+    return market_now(market_of(view), view, counted, lambda coin: f"/markets/{coin.asset}")
 
 
 FLAT = Frame(START - DAY, {"BTCUSDT": PastValues(67_000.0, 4e9, 500.0, None)})
 MOVED = Frame(START - DAY, {"BTCUSDT": PastValues(60_000.0, 4e9, 625.0, None)})
-INTEREST = "Its open interest is $5.00B."
-INTEREST_FELL = "Its open interest is $5.00B, down 20.0 % in coins over 24 hours."
-INTEREST_SAME = "Its open interest is $5.00B, unchanged in coins over 24 hours."
-LONGS_PAY = "Longs pay shorts 0.0100 % per 8 h (regime: neutral)."
-SHORTS_PAY = "Shorts pay longs 0.0125 % per 8 h (regime: short-leaning)."
+INTEREST = "Its open interest at Bybit is $5.00B."
+INTEREST_FELL = "Its open interest at Bybit is $5.00B, down 20.0 % in coins over 24 hours."
+INTEREST_SAME = "Its open interest at Bybit is $5.00B, unchanged in coins over 24 hours."
+LONGS_PAY = "At Bybit, longs pay shorts 0.0100 % per 8 h (regime: neutral)."
+SHORTS_PAY = "At Bybit, shorts pay longs 0.0125 % per 8 h (regime: short-leaning)."
 MOST = ", 62.5 % of it longs"
 LIQUIDATED = "In 24 hours, $1.00k was liquidated at Bybit"
 
@@ -59,24 +67,24 @@ LIQUIDATED = "In 24 hours, $1.00k was liquidated at Bybit"
     [
         (
             {"day_ago": MOVED},
-            "BTC rose 11.7 % in 24 hours to 67,000.5 USDT.",
+            "BTC rose 11.7 % in 24 hours to 67,000.5 USDT at Bybit.",
             f"{INTEREST_FELL} {LONGS_PAY} {LIQUIDATED}{MOST}.",
         ),
         (
             {"day_ago": FLAT, "regime": Regime("short-leaning", START, -0.0125, START)},
-            "BTC is unchanged in 24 hours at 67,000.5 USDT.",
+            "BTC is unchanged in 24 hours at 67,000.5 USDT at Bybit.",
             f"{INTEREST_SAME} {SHORTS_PAY} {LIQUIDATED}{MOST}.",
         ),
         (
             {"regime": None, "watched": LiquidationTotals(START, 94.97, 10.0, 50.0, "BTC")},
-            "BTC is at 67,000.5 USDT.",
+            "BTC is at 67,000.5 USDT at Bybit.",
             INTEREST,
         ),
         (
             {"regime": Regime("neutral", START, -0.00004, START), "watched": NOTHING},
-            "BTC is at 67,000.5 USDT.",
+            "BTC is at 67,000.5 USDT at Bybit.",
             (
-                f"{INTEREST} Neither side pays (regime: neutral). "
+                f"{INTEREST} At Bybit, neither side pays (regime: neutral). "
                 f"{LIQUIDATED.replace('$1.00k', 'nothing')}."
             ),
         ),
@@ -84,9 +92,9 @@ LIQUIDATED = "In 24 hours, $1.00k was liquidated at Bybit"
             {
                 "regime": Regime("unknown", START, None, START),
                 "watched": None,
-                "by_name": {"ETH": ETH},
+                "perpetuals": reading(contracts=(ETH,)),
             },
-            "The exchange in use doesn't list BTC.",
+            "No venue lists BTC.",
             "",
         ),
     ],
@@ -103,7 +111,7 @@ def test_the_market_is_told_in_a_sentence_that_leaves_out_what_is_unknown(
 
 def test_funding_is_brought_to_eight_hours_and_zero_is_a_number() -> None:
     four_hourly = changed(ETH, funding_interval_hours=4)
-    assets = now_of(a_view(BTC, four_hourly, SOL)).assets
+    assets = now_of(a_view(BTC, four_hourly, changed(SOL, open_interest_usd=1.0))).assets
 
     assert [figures_of(each, "", {})[1].text for each in assets] == [
         *("+0.0100 %", "-0.0250 %", "+0.0000 %")
@@ -189,14 +197,14 @@ def test_a_figure_has_its_change_and_its_week_and_says_what_is_unknown() -> None
     btc = now_of(a_view(day_ago=before)).assets[0]
     week: dict[Measure, tuple[float, ...]] = {"price": (1.0, 2.0)}
 
-    price, funding, interest, long = figures_of(btc, "Price", {"BTC": week})
+    price, funding, interest, _, long = figures_of(btc, "Bybit", {"BTC": week})
 
     assert (price.text, price.change, price.change_tint) == ("67,000.5", "-33.0 %", "tint-down-4")
     assert 'class="spark up"' in price.line
     assert (funding.text, funding.tint, funding.line) == ("+0.0100 %", "tint-0", "")
     assert (interest.text, interest.change) == ("$5.00B", UNKNOWN)
     assert (long.text, long.change) == ("61.5 %", "")
-    assert {each.text for each in figures_of(Asset("SOL", None), "", {})} == {UNKNOWN}
+    assert {each.text for each in figures_of(Asset("SOL"), "", {})} == {UNKNOWN}
 
 
 def test_the_line_of_liquidations_leaves_out_hours_that_were_not_covered() -> None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from barograph.kit.timestamps import DAY
+from barograph.markets.cross import VenueFacts, cross_market
 from barograph.markets.samples import LiquidatedHour
 from barograph.markets.symbols import index_of
 from barograph.markets.view import FreshnessLimits, MarketView
@@ -10,12 +11,13 @@ from barograph.site.home_content import (
     FLOOR_USD,
     SHOWN,
     Mover,
+    MoverList,
     change_text,
     day_movers,
     hour_movers,
 )
 from barograph.venues.records import Frame, PastValues, Perpetual
-from barograph.venues.registry import HYPERLIQUID
+from barograph.venues.registry import HYPERLIQUID, VENUES
 from support.clock import START
 from support.markets import BTC, changed, reading
 
@@ -38,18 +40,27 @@ def a_view(*contracts: Perpetual, before: dict[str, PastValues] | None = None) -
     )
 
 
+def a_market(
+    *contracts: Perpetual, before: dict[str, PastValues] | None = None
+) -> tuple[MoverList, ...]:
+    view = a_view(*contracts, before=before)
+    facts = VenueFacts(VENUES["bybit"], view.perpetuals, day_ago=view.day_ago)
+    market = cross_market({"bybit": facts}, LIMITS, START)
+    return day_movers(market, lambda coin: f"/markets/{coin.asset}")
+
+
 def past(price: Any, interest: float | None = None, rate: float | None = None) -> Any:
-    return PastValues(price, None, interest, rate)
+    return PastValues(price, interest and 1e9, interest, rate)
 
 
 def test_falls_count_as_much_as_rises_and_no_change_is_no_move() -> None:
     bases = [*"ABCDEFG"]
     priced = {base: past(100.0 - n) for n, base in enumerate(bases)} | {"G": past(200.0)}
 
-    by_price, by_interest, by_funding = day_movers(a_view(*map(a_contract, bases), before=priced))
+    by_price, by_interest, by_funding = a_market(*map(a_contract, bases), before=priced)
 
     assert [each.name for each in by_price.movers] == ["G", "F", "E", "D", "C"]
-    assert by_price.movers[0] == Mover("G", "G", "-50.0 %", "tint-down-4", "100.000")
+    assert by_price.movers[0] == Mover("G", "/markets/G", "-50.0 %", "tint-down-4", "100.000")
     assert (by_interest.movers, by_funding.movers) == ([], [])
     assert by_funding.otherwise == "We have no reading from 24 hours ago."
 
@@ -59,20 +70,20 @@ def test_dust_is_no_mover() -> None:
     unknown = a_contract("NONE", open_interest_usd=None)
     before = {"DUST": past(1.0, 1.0, 1.0), "NONE": past(1.0, 1.0, 1.0)}
 
-    assert not any(each.movers for each in day_movers(a_view(small, unknown, before=before)))
+    assert not any(each.movers for each in a_market(small, unknown, before=before))
 
 
 def test_funding_is_compared_with_the_rate_of_a_day_ago() -> None:
     four_hourly = a_contract("A", funding_rate_pct=-0.02, funding_interval_hours=4)
     before = {"A": past(None, 2.0, 0.01), "B": past(None, None, 0.0)}
 
-    _, by_interest, by_funding = day_movers(a_view(four_hourly, a_contract("B"), before=before))
+    _, by_interest, by_funding = a_market(four_hourly, a_contract("B"), before=before)
 
     assert by_funding.movers == [
-        Mover("A", "A", "-0.0500 pp", "tint-down-3", "-0.0400 %"),
-        Mover("B", "B", "+0.0100 pp", "tint-up-1", "+0.0100 %"),
+        Mover("A", "/markets/A", "-0.0500 pp", "tint-down-3", "-0.0400 %"),
+        Mover("B", "/markets/B", "+0.0100 pp", "tint-up-1", "+0.0100 %"),
     ]
-    assert by_interest.movers == [Mover("A", "A", "-50.0 %", "tint-down-4", "$10.00M")]
+    assert by_interest.movers == [Mover("A", "/markets/A", "-50.0 %", "tint-down-4", "$10.00M")]
 
 
 def test_liquidations_of_the_hour_are_summed_by_symbol_with_their_coverage() -> None:
@@ -83,7 +94,7 @@ def test_liquidations_of_the_hour_are_summed_by_symbol_with_their_coverage() -> 
 
     assert found.movers == [
         Mover("GONEUSDT", None, "$500", "", "0 % longs"),
-        Mover("BTC", "BTC", "$400", "", "75 % longs"),
+        Mover("BTC", "/markets/BTC", "$400", "", "75 % longs"),
     ]
     disputed = hour_movers(view, LiquidatedHour(START, 99.5, sums, is_disputed=True))
     assert {(each.tint, each.rest) for each in disputed.movers} == {("", "sides disputed")}

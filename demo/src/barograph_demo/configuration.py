@@ -11,14 +11,14 @@ from pydantic import SecretStr
 from barograph.entitlements.purchases import feed_requirements, stance_requirements
 from barograph.kit.clock import system_clock
 from barograph.payments.proof import wire_requirements
-from barograph.settings import Settings
+from barograph.settings import VENUE_SETTINGS, Settings
 from barograph_demo.servers.control import HOST
 from barograph_demo.servers.facilitator import RPC_PATH
 from barograph_demo.servers.identity import API_KEY
 from barograph_demo.servers.macro_files import FUND_PATH
 from barograph_demo.servers.wallets import NETWORK, PAY_TO, TOKEN, demo_proof
 from barograph_demo.servers.witness import POLICY_FILE
-from barograph_demo.world.venues import BINANCE, HYPERLIQUID, VENUES
+from barograph_demo.world.venues import VENUES
 
 
 def demo_settings(
@@ -65,12 +65,13 @@ def demo_settings(
 
 def venue_settings(places: Mapping[str, str]) -> dict[str, Any]:
     """The settings for reading every simulated venue that has a place."""
-    settings: dict[str, Any] = {"venues": ",".join(["bybit", *(v for v in VENUES if v in places)])}
-    if HYPERLIQUID in places:
-        settings["hyperliquid_url"] = f"http://{places[HYPERLIQUID]}"
-    if BINANCE in places:
-        settings["binance_rest_url"] = f"http://{places[BINANCE]}"
-    return settings
+    read = [venue for venue in VENUES if venue in places]
+    urls = {venue: f"http://{places[venue]}" for venue in read}
+    settings: dict[str, Any] = {"venues": ",".join(["bybit", *read])}
+    settings |= {
+        VENUE_SETTINGS[venue]: urls.pop(venue) for venue in read if venue in VENUE_SETTINGS
+    }
+    return settings | {"venue_urls": ",".join(f"{venue}={url}" for venue, url in urls.items())}
 
 
 def payment_settings(place: str) -> dict[str, Any]:
@@ -129,8 +130,7 @@ Open:
   History       {base}/api/history/checkpoint
   Feed          {base}/api/feed/now (needs a bearer token)
   Exchanges     {settings.exchange_rest_url} (simulated Bybit v5)
-                {settings.hyperliquid_url} (simulated Hyperliquid)
-                {settings.binance_rest_url} (simulated Binance USDⓈ-M)
+{_exchanges(settings)}
 
 Try in a second terminal:
   Create a key  {program} keys create --email you@example.com {folder}
@@ -138,7 +138,7 @@ Try in a second terminal:
                 (first ask for a key at {base}/developers)
   Get a token   {program} demo token --tier feed {folder}{buying}
   Break it      {program} demo fault bybit on {folder}
-                (or hyperliquid, binance; `--kind list` shows how)
+                (or {", ".join(VENUES)}; `--kind list` shows how)
   Repair it     {program} demo fault bybit off {folder}
 
 Bearer token of a Feed subscriber, valid for one hour:
@@ -146,6 +146,13 @@ Bearer token of a Feed subscriber, valid for one hour:
 
 Data folder: {settings.data}{_servers(settings)}
 Ctrl-C stops everything."""
+
+
+def _exchanges(settings: Settings) -> str:
+    """The addresses of the venues beside Bybit."""
+    return "\n".join(
+        f"{'':16}{settings.venue_url(venue)} (simulated {venue.capitalize()})" for venue in VENUES
+    )
 
 
 def _servers(settings: Settings) -> str:

@@ -5,169 +5,145 @@ long as it covers the same hours as the other venues, so that no pair changes be
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import permutations
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from barograph.kit.timestamps import iso_timestamp
 from barograph.markets.cross import CrossMarket
 from barograph.markets.cross_coins import FUNDING, CrossCoin, CrossVenue, State
-from barograph.markets.settlements import RATE_DIGITS, WINDOW_DAYS, SettledSums
+from barograph.markets.settlements import RATE_DIGITS, WINDOW_DAYS, yearly
 from barograph.venues.records import Perpetual
 
 DEFAULT_WINDOW = "7d"
-NOT_INCLUDED = "fees and prices"
-
-MAX_RATIO = 2.0
-"""How far the last price of a venue that is down may be from the current one of the deepest venue
-before it counts as another asset. Wider than between fresh prices, because the market moves on."""
 
 
-class CarryVenue(NamedTuple):
+class CarryVenue(Struct, frozen=True, rename="camel"):
     """What longs paid to shorts for one coin at one venue, in percent of the position."""
 
     venue: str
     state: State
     reason: str | None
-    """Why the state is not `ok`, or why `pct` is unknown."""
+    """Why the state is not `ok`, or why the sum is unknown."""
 
     contract: str | None
-    pct: float | None
-    """None unless every settlement of the window is known."""
-
-    before_pct: float | None
+    settled_pct: float | None
+    yearly_pct: float | None
+    yearly_pct_before: float | None
     """In the window of the same length before."""
 
-    is_compared: bool
 
+class CarryCoin(Struct, frozen=True, rename="camel"):
+    """One coin at every venue that lists it, and the two venues that differ most."""
 
-class Pair(NamedTuple):
-    """The two venues that differ most over the same window, in percent of the position."""
+    coin: str
+    settled_to: str | None
+    short_venue: str | None
+    """Where funding was highest. None, as `long_venue`, if all venues settled the same."""
 
-    short: str | None = None
-    """The venue where funding was highest. None, as `long`, if all venues settled the same."""
+    long_venue: str | None
+    pair_pct: float | None
+    """None without two venues to compare."""
 
-    long: str | None = None
-    pct: float | None = None
-    """What a short there and a long of the same size at the other earned; None without two venues
-    to compare."""
+    pair_yearly_pct: float | None
+    pair_yearly_pct_change: float | None
+    """Against the same two venues in the window before."""
 
-    before_pct: float | None = None
-    """What the same two venues gave in the window before."""
-
-    @property
-    def change_pct(self) -> float | None:
-        """What the pair gave now, less what it gave before."""
-        if self.pct is None or self.before_pct is None:
-            return None
-        return round(self.pct - self.before_pct, RATE_DIGITS)
-
-
-class CarryCoin(NamedTuple):
-    """One coin at every venue that lists it."""
-
-    asset: str
-    settled_to: int | None
-    venues: Sequence[CarryVenue]
-    pair: Pair
-    missing: Sequence[str]
+    missing: list[str]
     """The venues that are not compared, although they list the coin or may list it."""
+
+    venues: list[CarryVenue]
 
 
 def carry(market: CrossMarket, window: str) -> list[CarryCoin]:
     """Every coin over one of `WINDOW_DAYS`, the best pair first."""
-    away = _away(market)
-    coins = [
-        _coin(coin, list(_entries(coin, market, away)), window) for coin in market.coins.values()
-    ]
-    return sorted(coins, key=_rank)
-
-
-def _rank(coin: CarryCoin) -> tuple[bool, float, str]:
-    pct = coin.pair.pct
-    return pct is None, 0.0 if pct is None else -pct, coin.asset
-
-
-Away = Mapping[tuple[str, str], Sequence[Perpetual]]
-
-
-def _away(market: CrossMarket) -> Away:
-    """What the venues without a fresh reading listed last, by venue and coin."""
     fresh = {reading.venue for reading in market.fresh}
-    listed: dict[tuple[str, str], list[Perpetual]] = defaultdict(list)
+    away: Away = defaultdict(list)
     for name, facts in market.facts.items():
         if name not in fresh and facts.reading is not None:
             for contract in facts.reading.contracts:
-                listed[name, contract.asset].append(contract)
-    return listed
+                away[name, contract.asset].append(contract)
+    coins = [
+        _coin(coin, list(_entries(coin, market, away)), window) for coin in market.coins.values()
+    ]
+    return sorted(coins, key=lambda each: (each.pair_pct is None, -(each.pair_pct or 0), each.coin))
+
+
+Away = dict[tuple[str, str], list[Perpetual]]
+"""What the venues without a fresh reading listed last, by venue and coin."""
 
 
 def _entries(coin: CrossCoin, market: CrossMarket, away: Away) -> Iterator[CrossVenue]:
     """The coin at each venue; a venue that is down has its last contracts."""
-    price = next((each.price for each in coin.venues if each.venue == coin.deepest), None)
     for entry in coin.venues:
-        last = away.get((entry.venue, coin.asset), ())
-        if not last:
-            yield entry
-        facts = market.facts[entry.venue]
+        facts, last = market.facts[entry.venue], away.get((entry.venue, coin.asset))
         settled = {} if facts.settled is None else facts.settled.contracts
-        for contract in last:
-            mark = contract.mark / contract.multiplier
-            is_far = price is not None and not price / MAX_RATIO < mark < price * MAX_RATIO
+        if last is None:
+            yield entry
+        for each in last or ():
             yield entry._replace(
-                state="different asset" if is_far else entry.state,
-                contract=contract,
-                settled_choices=settled.get(contract.contract, ()),
+                contract=each,
+                settled_choices=settled.get(each.contract, ()),
                 disputed=tuple(facts.disputed),
             )
 
 
+class _Rate(NamedTuple):
+    pct: float
+    before: float | None
+    venue: str
+
+
 def _coin(coin: CrossCoin, entries: Sequence[CrossVenue], window: str) -> CarryCoin:
-    end = coin.settled_to
+    place, days, end = list(WINDOW_DAYS).index(window), WINDOW_DAYS[window], coin.settled_to
     if end is None:  # no venue with a fresh reading knows a window
         ends = (each.end for entry in entries for each in entry.settled_choices)
         end = max(ends, default=None)
-    venues = [_venue(entry, end, window) for entry in entries]
-    known = [(each.pct, each) for each in venues if each.is_compared and each.pct is not None]
-    compared = {each.venue for _, each in known}
-    listed = (each.venue for each in venues if each.state != "different asset")
+    to = None if end is None else iso_timestamp(end)
+    venues: list[CarryVenue] = []
+    rates: list[_Rate] = []
+    for entry in entries:
+        settled = next((each for each in entry.settled_choices if each.end == end), None)
+        pct, before = (
+            (None, None) if settled is None else (settled.all_pct[place], settled.all_before[place])
+        )
+        reasons = [] if entry.reason is None else [entry.reason]
+        if pct is None and entry.contract is not None:
+            reasons.append(f"we don't know every settlement of the {window} to {to or 'now'}")
+        elif pct is not None and entry.state != "different asset" and FUNDING not in entry.disputed:
+            rates.append(_Rate(pct, before, entry.venue))
+        venues.append(
+            CarryVenue(
+                entry.venue,
+                entry.state,
+                "; ".join(reasons) or None,
+                None if entry.contract is None else entry.contract.contract,
+                *(pct, yearly(pct, days), yearly(before, days)),
+            )
+        )
+    compared = {rate.venue for rate in rates}
+    listed = (each.venue for each in entries if each.state != "different asset")
     missing = [venue for venue in dict.fromkeys(listed) if venue not in compared]
-    return CarryCoin(coin.asset, end, venues, _best(known), missing)
+    return CarryCoin(coin.asset, to, *_best_pair(rates, days), missing, venues)
 
 
-def _best(known: Sequence[tuple[float, CarryVenue]]) -> Pair:
+_Pair = tuple[str | None, str | None, float | None, float | None, float | None]
+
+
+def _best_pair(rates: Sequence[_Rate], days: float) -> _Pair:
     pairs = [
-        (round(high - low, RATE_DIGITS), short, long)
-        for (high, short), (low, long) in permutations(known, 2)
+        (round(short.pct - long.pct, RATE_DIGITS), short, long)
+        for short, long in permutations(rates, 2)
         if short.venue != long.venue
     ]
     if not pairs:
-        return Pair()
+        return None, None, None, None, None
     pct, short, long = max(pairs, key=lambda pair: pair[0])
     if pct == 0:
-        return Pair(pct=pct)
-    high, low = short.before_pct, long.before_pct
-    before = None if high is None or low is None else round(high - low, RATE_DIGITS)
-    return Pair(short.venue, long.venue, pct, before)
-
-
-def _venue(entry: CrossVenue, end: int | None, window: str) -> CarryVenue:
-    place, settled = list(WINDOW_DAYS).index(window), _sums_to(end, entry)
-    pct = None if settled is None else settled.all_pct[place]
-    reasons = [] if entry.reason is None else [entry.reason]
-    if pct is None and entry.contract is not None:
-        to = "" if end is None else f" to {iso_timestamp(end)}"
-        reasons.append(f"we don't know every settlement of the {window}{to}")
-    return CarryVenue(
-        entry.venue,
-        entry.state,
-        "; ".join(reasons) or None,
-        None if entry.contract is None else entry.contract.contract,
-        pct,
-        None if settled is None else settled.all_before[place],
-        entry.state != "different asset" and FUNDING not in entry.disputed,
-    )
-
-
-def _sums_to(end: int | None, entry: CrossVenue) -> SettledSums | None:
-    return next((settled for settled in entry.settled_choices if settled.end == end), None)
+        return None, None, pct, 0.0, None
+    change = None
+    if short.before is not None and long.before is not None:
+        change = yearly(pct - (short.before - long.before), days)
+    return short.venue, long.venue, pct, yearly(pct, days), change

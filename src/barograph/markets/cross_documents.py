@@ -30,7 +30,7 @@ from barograph.markets.cross_coins import (
 )
 from barograph.markets.documents import FundingRatePct, NextFundingTime
 from barograph.markets.perpetuals import AsOf
-from barograph.markets.settlements import RATE_DIGITS, WINDOW_DAYS
+from barograph.markets.settlements import RATE_DIGITS, WINDOW_DAYS, yearly
 from barograph.markets.view import FreshnessLimits
 from barograph.terms.sources import SOURCES, Unconfirmed
 from barograph.venues.facts import Completeness
@@ -40,7 +40,6 @@ VENUES_PATH = "/api/v1/venues"
 KEEP_MS = 2 * SECOND
 """How long caches may keep the list of venues, which states ages."""
 
-DAYS_PER_YEAR = 365
 Number = float | None
 Text = str | None
 
@@ -461,11 +460,6 @@ def _table_rows(coin: CrossCoin) -> Iterator[list[Any]]:
     totals["liquidationsIncomplete"] = " ".join(coin.liquidations_incomplete)
     for each, weight in _weighted(coin):
         yield [*totals.values(), *_row(coin, each, weight).values()]
-
-
-def yearly(pct: float | None, days: float) -> float | None:
-    """What was settled over so many days, per year, without compounding."""
-    return None if pct is None else round(pct * DAYS_PER_YEAR / days, RATE_DIGITS)
 
 
 class VenueRoles(NamedTuple):

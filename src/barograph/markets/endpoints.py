@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
+from urllib.parse import urlencode
 
 from starlette.requests import Request
 
@@ -27,7 +28,6 @@ from barograph.markets.carry_documents import (
     CarryList,
     carry_document,
     carry_table,
-    encoded_carry,
 )
 from barograph.markets.cross import CrossMarket
 from barograph.markets.cross_documents import (
@@ -193,7 +193,7 @@ class CrossAnswer:
         self.board, self.reader = board, reader
         self._market: CrossMarket | None = None
         self._coins: Sequence[bytes] = ()
-        self._carry: dict[str, tuple[Sequence[CarryCoin], Sequence[bytes]]] = {}
+        self._carry: dict[str, list[CarryCoin]] = {}
         self._documents: dict[HotKey, Document] = {}
 
     def venues(self) -> Document:
@@ -227,26 +227,17 @@ class CrossAnswer:
 
     def carry(self, given: Mapping[str, str], *, is_table: bool = False) -> Document:
         """What positions earned or paid; raises as `CrossReader.market` and `coin`."""
-        limit, market = page_limit(given), self._current()
+        limit = page_limit(given) if "limit" in given else None
+        market, write = self._current(), carry_table if is_table else carry_document
         window = one_of(given, "window", WINDOW_DAYS, DEFAULT_WINDOW, InvalidRequest)
-        asset = self.reader.coin(market, given["coin"]).asset if "coin" in given else None
-        if window not in self._carry:
-            known = carry(market, window)
-            self._carry[window] = known, encoded_carry(known, window)
-        coins, encoded = self._carry[window]
-        if asset is not None:
-            place = [coin.asset for coin in coins].index(asset)
-            coins, encoded = coins[place : place + 1], encoded[place : place + 1]
-
-        def render() -> Document:
-            if is_table:
-                return carry_table(market, coins, window)
-            return carry_document(market, encoded[:limit], window)
-
-        if given.keys() & {"coin", "limit", "format"}:
-            return render()
-        query = f"window={window}".encode() if "window" in given else b""
-        return self._kept([(f"{CARRY_PATH}{'.csv' if is_table else ''}", query)], render)
+        coins = self._carry[window] = self._carry.get(window) or carry(market, window)
+        if "coin" in given:
+            asset = self.reader.coin(market, given["coin"]).asset
+            coins = [coin for coin in coins if coin.coin == asset]
+        if given.keys() - {"window"}:
+            return write(market, coins[:limit], window)
+        keys = [(f"{CARRY_PATH}{'.csv' if is_table else ''}", urlencode(given).encode())]
+        return self._kept(keys, lambda: write(market, coins, window))
 
     def _current(self) -> CrossMarket:
         market = self.reader.market(self.board)

@@ -42,6 +42,7 @@ COMPARED_SPAN = 2 * LONGEST_WINDOW + 2 * SHORTEST_WINDOW
 """The longest window and the one before it, for each of the last two ends."""
 
 RATE_DIGITS = 8
+DAYS_PER_YEAR = 365
 
 
 class SettlementReport(NamedTuple):
@@ -206,3 +207,8 @@ def _sum(windows: Mapping[int, float], end: int, days: float) -> float | None:
     if not all(each in windows for each in ends):
         return None
     return round(sum(windows[each] for each in ends), RATE_DIGITS)
+
+
+def yearly(pct: float | None, days: float) -> float | None:
+    """What was settled over so many days, per year, without compounding."""
+    return None if pct is None else round(pct * DAYS_PER_YEAR / days, RATE_DIGITS)

@@ -4,12 +4,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from barograph.kit.timestamps import DAY
 from barograph.markets.cross import CrossMarket
 from barograph.markets.cross_coins import CrossCoin
-from barograph.markets.perpetuals import day_change, week_change
-from barograph.markets.symbols import ContractIndex, spelled_names
-from barograph.markets.view import MarketView
-from barograph.site.coin_text import coin_path, liquidated_sides, missing_text, priced_entry
+from barograph.markets.frames import is_near
+from barograph.markets.perpetuals import percent_change
+from barograph.markets.symbols import spelled_names
+from barograph.site.coin_text import Pages, Priced, missing_text, priced_entry, venues_text
 from barograph.site.market_table import MarketRow, MarketTable, Tags, Week, written_columns
 from barograph.venues.records import Frame
 from barograph.venues.registry import VENUES
@@ -34,13 +35,7 @@ SUFFIX = "USDT"
 class Sources(NamedTuple):
     """What a row needs beside the comparison: readings, and what they compare with."""
 
-    in_use: str
-    contracts: ContractIndex
-    """The contracts of the venue in use."""
-
-    views: Mapping[str, MarketView]
-    """What is fresh at each venue."""
-
+    pages: Pages
     weeks: Mapping[str, Mapping[str, Week] | None]
     """The prices of seven days by venue and contract; None if they can't be read."""
 
@@ -53,53 +48,45 @@ def coin_rows(coins: Iterable[CrossCoin], sources: Sources, usual: str) -> list[
 
 
 def _row(coin: CrossCoin, sources: Sources, usual: str) -> MarketRow:
-    priced, sides = priced_entry(coin), liquidated_sides(coin)
-    venue = "" if priced is None else priced.venue
-    price, change, week_pct, week, spelled = _prices(coin, sources)
+    priced, change, sides = priced_entry(coin), coin.change, coin.liquidated_usd
     numbers = (
-        price,
-        change,
+        None if priced is None else priced.price,
+        None if priced is None else priced.day_pct,
         coin.funding_8h_pct,
-        coin.open_interest.usd,
-        None if coin.change is None else coin.change.coins_pct,
-        week_pct,
+        coin.open_interest.with_missing_usd,
+        None if change is None else change.coins_pct,
+        None if priced is None else _week_change(priced, sources),
         None if sides is None else sum(sides),
-        coin.volume.usd,
         None,
+        coin.volume.usd,
     )
-    tags = Tags(
-        "" if venue in {"", usual} else VENUES[venue].title,
-        interest=missing_text(coin.open_interest.missing),
-    )
-    path = coin_path(coin, sources.in_use, sources.contracts)
-    name = coin.asset
-    return MarketRow(name, name + SUFFIX, spelled, path, numbers, sides, week, tags)
-
-
-class _Prices(NamedTuple):
-    price: float | None = None
-    day_pct: float | None = None
-    week_pct: float | None = None
     week: Week = ()
-    spelled: Sequence[str] = ()
-
-
-def _prices(coin: CrossCoin, sources: Sources) -> _Prices:
-    """What the venue with the largest open interest says."""
-    priced = priced_entry(coin)
-    if priced is None:
-        return _Prices()
-    contract, view = priced.contract, sources.views.get(priced.venue)
-    spelled, price = spelled_names(contract), contract.last_price / contract.multiplier
-    if view is None:
-        return _Prices(price, spelled=spelled)
-    return _Prices(
-        price,
-        day_change(view, contract).price_pct,
-        week_change(view, sources.week_ago.get(priced.venue), contract),
-        (sources.weeks.get(priced.venue) or {}).get(contract.contract, ()),
-        spelled,
+    missing = coin.open_interest.missing
+    tags = Tags(
+        missing=missing_text(missing), missing_usd=sum(each.last_usd or 0.0 for each in missing)
     )
+    if priced is not None:
+        week = (sources.weeks.get(priced.venue) or {}).get(priced.contract.contract, ())
+        if priced.venue != usual:
+            tags = tags._replace(price=VENUES[priced.venue].title)
+    return MarketRow(
+        coin.asset,
+        coin.asset + SUFFIX,
+        () if priced is None else spelled_names(priced.contract),
+        sources.pages(coin),
+        numbers,
+        sides,
+        week,
+        tags,
+    )
+
+
+def _week_change(priced: Priced, sources: Sources) -> float | None:
+    frame = sources.week_ago.get(priced.venue)
+    if frame is None or not is_near(frame.at, priced.as_of - 7 * DAY):
+        return None
+    before = frame.contracts.get(priced.contract.contract)
+    return None if before is None else percent_change(priced.contract.last_price, before.last_price)
 
 
 def usual_venue(market: CrossMarket) -> str:
@@ -120,12 +107,15 @@ def coin_table(
         market.until,
         tuple(rows),
         market.until,
-        tuple(_notes(rows, usual, is_complete=is_complete)),
+        tuple(_notes(market, rows, usual, is_complete=is_complete)),
         is_complete,
     )
 
 
-def _notes(rows: Sequence[MarketRow], usual: str, *, is_complete: bool) -> Iterator[str]:
+def _notes(
+    market: CrossMarket, rows: Sequence[MarketRow], usual: str, *, is_complete: bool
+) -> Iterator[str]:
+    yield f"Totals are those of {venues_text(market)}."
     if usual:
         yield (
             "The price is that of the venue with the largest open interest: "

@@ -1,7 +1,7 @@
 """`/cross`: every coin at all venues, and a page for each; `/venues`: the venues."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar, NamedTuple
 from urllib.parse import quote
 
@@ -13,34 +13,43 @@ from barograph import NOTICE, SITE_NAME
 from barograph.errors import InvalidRequest, NotFound
 from barograph.kit.text import NBSP, rate, usd
 from barograph.markets.cross import CrossMarket, VenueFacts
-from barograph.markets.cross_coins import CrossCoin, CrossVenue, Missing, State
+from barograph.markets.cross_coins import CrossCoin, CrossVenue, State, Total
 from barograph.markets.cross_documents import (
     CROSS_PATH,
     VENUES_PATH,
     VenueEntry,
     venue_entries,
-    yearly,
 )
-from barograph.markets.settlements import WINDOW_DAYS
+from barograph.markets.settlements import WINDOW_DAYS, yearly
 from barograph.markets.symbols import has_page, names_of
-from barograph.site.coin_text import titles_of
+from barograph.site.coin_text import (
+    Part,
+    change_sentence,
+    market_parts,
+    missing_text,
+    part_bar,
+    parts_of,
+    titles_of,
+    total_note,
+)
 from barograph.site.market_facts import exact_rate
 from barograph.site.paths import CROSS_FOLDER, CROSS_PAGE, VENUES_PAGE
 from barograph.site.responses import Page, PageRouter
 from barograph.site.site import INCOMPLETE_PAGE_MS, Site, redirect, unknown_name
 from barograph.site.status import detail_html
 from barograph.site.table_query import Column, TableQuery
-from barograph.site.templating import funding_tint, utc_text
+from barograph.site.templating import funding_tint, shown, utc_text
 from barograph.venues.registry import VENUES
 
-SORTS = ("symbol", "listed", "open-interest", "funding", "spread")
+SORTS = ("symbol", "listed", "open-interest", "volume", "funding", "spread")
 NUMBERS = SORTS[1:]
 """The sortable numbers of a row, in this order; `listed` is the order of the API."""
 
 COLUMNS = (
     Column("symbol", "Coin"),
-    Column("", "Venues"),
+    Column("", "Venues, by share"),
     Column("open-interest", "Open interest (USD)"),
+    Column("volume", f"Volume 24{NBSP}h (USD)"),
     Column("funding", f"Live funding per 8{NBSP}h, weighted"),
     Column("spread", f"Widest spread, settled over 8{NBSP}h"),
 )
@@ -91,19 +100,31 @@ def table_rows(rows: Iterable[CrossRow], root: str) -> Markup:
 
 
 def _line(row: CrossRow, folder: str) -> str:
-    coin, venues = row.coin, ", ".join(map(_venue_text, row.coin.venues))
+    coin, parts = row.coin, parts_of(row.coin)
+    venues = escape(", ".join(part.text for part in parts))
     return (
-        f'{line_start(row, folder)}<td data-head="Venues">{escape(venues)}</td>'
-        f'<td data-head="Open interest">{escape(interest_text(coin))}</td>{result_cells(coin)}</tr>'
+        f'{line_start(row, folder)}<td data-head="Venues">{part_bar(parts)}{venues}</td>'
+        f'<td data-head="Open interest">{_total(coin.open_interest)}</td>'
+        f'<td data-head="Volume 24 h">{_total(coin.volume)}</td>{result_cells(coin)}</tr>'
     )
+
+
+def _total(total: Total) -> str:
+    """A sum, and below it what is missing from it."""
+    return f"{shown(total.usd, usd)}{_quiet(total_note(total))}"
+
+
+def _quiet(note: str) -> str:
+    return f' <span class="quiet">{note}</span>' if note else ""
 
 
 def result_cells(coin: CrossCoin) -> str:
     """The cells of the weighted live rate and of the widest spread."""
     tint = "" if coin.funding_8h_pct is None else f' class="{funding_tint(coin.funding_8h_pct)}"'
-    venues = f' <span class="quiet">{named}</span>' if (named := spread_venues(coin)) else ""
+    venues = _quiet(spread_venues(coin))
+    missing = "" if coin.funding_8h_pct is None else _quiet(missing_text(coin.funding_missing))
     return (
-        f'<td data-head="Live, weighted"{tint}>{escape(funding_text(coin))}</td>'
+        f'<td data-head="Live, weighted"{tint}>{shown(coin.funding_8h_pct, rate)}{missing}</td>'
         f'<td data-head="Widest settled spread">{spread_text(coin)}{venues}</td>'
     )
 
@@ -115,21 +136,6 @@ def line_start(row: CrossRow, folder: str) -> str:
     more = f' data-names="{names}"' if names else ""
     linked = f'<a href="{folder}{name}">{name}</a>' if has_page(row.coin.asset) else name
     return f'<tr data-values="{numbers}"{more}><th scope="row">{linked}</th>'
-
-
-def _venue_text(entry: CrossVenue) -> str:
-    title = VENUES[entry.venue].title
-    return title if entry.state == "ok" else f"{title} ({entry.state})"
-
-
-def interest_text(coin: CrossCoin) -> str:
-    """Open interest of all venues, and which of them are missing."""
-    return _with_missing(coin.open_interest.missing, coin.open_interest.usd, usd)
-
-
-def funding_text(coin: CrossCoin) -> str:
-    """Weighted funding, and which venues are missing."""
-    return _with_missing(coin.funding_missing, coin.funding_8h_pct, rate)
 
 
 def spread_text(coin: CrossCoin) -> str:
@@ -151,20 +157,9 @@ def spread_venues(coin: CrossCoin) -> str:
     return f"{ends}(without {titles_of(missing)})" if missing else ends.rstrip()
 
 
-def _with_missing(
-    missing: Sequence[Missing], value: float | None, write: Callable[[float], str]
-) -> str:
-    text = "—" if value is None else write(value)
-    if not missing:
-        return text
-    last = sum(each.last_usd or 0.0 for each in missing)
-    size = f", last {usd(last)}" if last else ""
-    return f"{text} (without {titles_of(each.venue for each in missing)}{size})"
-
-
 def _numbers(coin: CrossCoin, rank: int) -> tuple[float | None, ...]:
     spread = None if coin.spread is None else coin.spread.pct_8h
-    return rank, coin.open_interest.with_missing_usd, coin.funding_8h_pct, spread
+    return rank, coin.open_interest.with_missing_usd, coin.volume.usd, coin.funding_8h_pct, spread
 
 
 def entries_at(coin: CrossCoin, venue: str) -> list[CrossVenue]:
@@ -198,7 +193,7 @@ class VenueRow(NamedTuple):
 
     entry: CrossVenue
     facts: VenueFacts
-    weight_pct: float | None
+    part: Part | None
 
     @property
     def interest_at(self) -> int | None:
@@ -224,6 +219,10 @@ class VenueRow(NamedTuple):
         return f"{bound}{usd(seen[0])} long, {usd(seen[1])} short", published
 
 
+BY_VENUE = {"titles_of": titles_of, "missing_text": missing_text, "exact_rate": exact_rate}
+"""What the table of a coin by venue needs."""
+
+
 class CoinFacts(NamedTuple):
     """The fresh comparison of one coin."""
 
@@ -232,6 +231,16 @@ class CoinFacts(NamedTuple):
     market: CrossMarket
     sources: str
     citation: str
+
+    @property
+    def bar(self) -> Markup:
+        """The shares of the venues."""
+        return part_bar(row.part for row in self.rows if row.part is not None)
+
+    @property
+    def changed(self) -> str:
+        """What happened in 24 hours."""
+        return change_sentence(self.coin)
 
     @property
     def left_out(self) -> dict[str, str]:
@@ -254,10 +263,10 @@ def coin_facts(market: CrossMarket, coin: CrossCoin) -> CoinFacts:
         for name in market.facts
         if name not in listed
     ]
-    weights = [*coin.weights, *(None for _ in absent)]
+    parts: list[Part | None] = [*parts_of(coin), *(None for _ in absent)]
     rows = [
-        VenueRow(each, market.facts[each.venue], weight)
-        for each, weight in zip([*coin.venues, *absent], weights, strict=True)
+        VenueRow(each, market.facts[each.venue], part)
+        for each, part in zip([*coin.venues, *absent], parts, strict=True)
     ]
     sources = "; ".join(each.source for each in market.fresh)
     citation = (
@@ -272,6 +281,8 @@ class VenueCard(NamedTuple):
 
     entry: VenueEntry
     facts: VenueFacts
+    part: Part | None = None
+    """In the open interest of all coins."""
 
     @property
     def gives(self) -> list[tuple[str, str]]:
@@ -281,10 +292,17 @@ class VenueCard(NamedTuple):
         kind = entry.liquidationPriceKind
         return [
             ("Price", f"{entry.priceKind} price in {entry.quote}"),
-            ("Open interest", f"counts {entry.openInterestCounting}"),
+            ("Open interest", f"{self._share}counts {entry.openInterestCounting}"),
             ("Liquidations", liquidations if kind is None else f"{liquidations}; {kind} price"),
             ("Long accounts", "published" if entry.longAccounts else "not published"),
         ]
+
+    @property
+    def _share(self) -> str:
+        if self.part is None or self.part.pct is None:
+            return ""
+        last = "" if self.part.state == "ok" else "last "
+        return f"{last}{self.part.pct:.1f} % of the open interest of all venues; "
 
     @property
     def state(self) -> str:
@@ -349,16 +367,13 @@ async def _coin(site: Site, asset: str, now: int) -> Page:
         here=CROSS_PAGE,
         asset=asset,
         facts=facts,
-        exact_rate=exact_rate,
+        **BY_VENUE,
         detail_html=detail_html,
         now=now,
-        interest_text=interest_text,
-        funding_text=funding_text,
         window_days=WINDOW_DAYS,
         yearly=yearly,
         spread_text=spread_text,
         spread_venues=spread_venues,
-        titles_of=titles_of,
         api_path=f"{CROSS_PATH}/{asset}",
     )
     return Page(body, since=now, until=_until(market, now))
@@ -368,11 +383,17 @@ async def _venues(site: Site, now: int) -> Page:
     reader, board = site.cross, site.board
     facts = reader.facts(board)
     entries = venue_entries(facts, reader.roles(board), reader.limits, now)
-    cards = [VenueCard(*each) for each in zip(entries, facts.values(), strict=True)]
+    parts = {} if (market := site.compared) is None else market_parts(market)
+    cards = [
+        VenueCard(entry, fact, parts.get(fact.venue.name))
+        for entry, fact in zip(entries, facts.values(), strict=True)
+    ]
     body = site.templates.render(
         "venues.html",
         here=CROSS_PAGE,
         cards=cards,
+        parts=list(parts.values()),
+        part_bar=part_bar,
         detail_html=detail_html,
         now=now,
         api_path=VENUES_PATH,

@@ -10,12 +10,21 @@ from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import Response
 
-from barograph.kit.text import rate, usd
-from barograph.markets.perpetuals import PERPETUALS_PATH, day_change
-from barograph.markets.symbols import symbol_of
-from barograph.markets.view import PERPETUALS, MarketView
+from barograph.kit.text import rate
+from barograph.markets.cross import CrossMarket
+from barograph.markets.cross_coins import CrossCoin, Total
+from barograph.markets.cross_documents import CROSS_PATH
+from barograph.markets.view import PERPETUALS
 from barograph.site.charts.svg import Box, number, text_of
-from barograph.site.paths import HEATMAP_PAGE, MARKETS_FOLDER, MARKETS_PATH
+from barograph.site.coin_text import (
+    Pages,
+    interest_text,
+    market_totals,
+    priced_entry,
+    total_text,
+    venues_text,
+)
+from barograph.site.paths import HEATMAP_PAGE, MARKETS_PATH
 from barograph.site.responses import Page, PageRouter
 from barograph.site.site import INCOMPLETE_PAGE_MS, Site
 from barograph.site.templating import (
@@ -25,7 +34,6 @@ from barograph.site.templating import (
     change_tint,
     funding_tint,
 )
-from barograph.venues.records import Perpetual
 
 
 def squarified(weights: Sequence[float], box: Box) -> list[Box]:
@@ -112,36 +120,41 @@ SIZES = (
 
 
 class HeatCell(NamedTuple):
-    """One perpetual. Most are too small to draw, so the rest is found when it is needed."""
+    """One coin. Most are too small to draw, so the rest is found when it is needed."""
 
-    view: MarketView
-    perpetual: Perpetual
+    coin: CrossCoin
+    pages: Pages
     interest_usd: float
+    """With what is missing, so that no cell shrinks because a venue fails."""
+
     share_pct: float
-    """Of the open interest of all contracts."""
+    """Of the open interest of all coins."""
 
     @property
-    def symbol(self) -> str | None:
-        """The name of its page; None if it has none."""
-        return symbol_of(self.view.by_name, self.perpetual)
+    def path(self) -> str:
+        """Its page; empty if it has none."""
+        return self.pages(self.coin) or ""
 
     @property
     def change_pct(self) -> float | None:
         """The price change of 24 hours."""
-        return day_change(self.view, self.perpetual).price_pct
+        priced = priced_entry(self.coin)
+        return None if priced is None else priced.day_pct
 
     @property
     def title(self) -> str:
         """All its numbers, as XML."""
         changed = "unknown" if self.change_pct is None else _change(self.change_pct)[0]
+        funding = self.coin.funding_8h_pct
         return text_of(
-            f"{self.perpetual.base}: open interest {usd(self.interest_usd)} ({self.share_pct:.1f} "
-            f"%), funding {rate(self.perpetual.funding_8h_pct)} per 8 h, price in 24 h {changed}"
+            f"{self.coin.asset}: open interest {interest_text(self.coin)}, {self.share_pct:.1f} % "
+            f"of all, funding {'unknown' if funding is None else rate(funding)} per 8 h, price in "
+            f"24 h {changed}"
         )
 
     def number(self, by: By) -> float | None:
         """The number that the colour shows."""
-        return self.perpetual.funding_8h_pct if by == "funding" else self.change_pct
+        return self.coin.funding_8h_pct if by == "funding" else self.change_pct
 
 
 def _change(percent: float) -> tuple[str, str]:
@@ -149,14 +162,13 @@ def _change(percent: float) -> tuple[str, str]:
 
 
 class Heatmap(NamedTuple):
-    """The perpetuals of one reading that have open interest, the largest first."""
+    """The coins that have open interest, the largest first."""
 
-    view: MarketView
-    total_usd: float
+    total: Total
     cells: Sequence[HeatCell]
 
     without: int
-    """How many contracts are not drawn, because they have no open interest that we know."""
+    """How many coins are not drawn, because they have no open interest that we know."""
 
     def sentence(self, by: By) -> str:
         """How much of the open interest is on either side of zero."""
@@ -165,26 +177,29 @@ class Heatmap(NamedTuple):
         down = sum(share for value, share in known if value is not None and value < 0)
         unknown = sum(share for value, share in known if value is None)
         if not self.cells:
-            return "The open interest of all contracts is zero or unknown."
+            return "The open interest of all coins is zero or unknown."
         if all(value is None for value, _ in known):
-            return f"{usd(self.total_usd)} of open interest. The changes of 24 hours are unknown."
+            return (
+                f"{total_text(self.total)} of open interest. The changes of 24 hours are unknown."
+            )
         rest = f", {unknown:.0f} % unknown" if unknown >= UNKNOWN_SHOWN_PCT else ""
         words = ("longs pay", "shorts pay")
         if by == "change":
             words = ("the price rose in 24 hours", "it fell")
         return (
-            f"{usd(self.total_usd)} of open interest: {up:.0f} % in contracts where {words[0]}, "
+            f"{total_text(self.total)} of open interest: {up:.0f} % in coins where {words[0]}, "
             f"{down:.0f} % where {words[1]}{rest}."
         )
 
 
-def heatmap(view: MarketView) -> Heatmap:
-    """Collect the fresh data."""
-    held = [(contract.open_interest_usd or 0.0, contract) for contract in view.perpetuals.contracts]
+def heatmap(market: CrossMarket, pages: Pages) -> Heatmap:
+    """Collect the fresh data; `pages` finds the page of a coin."""
+    coins = market.coins.values()
+    held = [(coin.open_interest.with_missing_usd or 0.0, coin) for coin in coins]
     total = sum(interest for interest, _ in held)
     held_most = sorted((each for each in held if each[0] > 0), key=lambda each: -each[0])
-    cells = [HeatCell(view, each, usd, 100 * usd / total) for usd, each in held_most]
-    return Heatmap(view, total, cells, len(held) - len(cells))
+    cells = [HeatCell(coin, pages, usd, 100 * usd / total) for usd, coin in held_most]
+    return Heatmap(market_totals(market).open_interest, cells, len(held) - len(cells))
 
 
 class Layout(NamedTuple):
@@ -206,38 +221,38 @@ def fit(cells: Sequence[HeatCell], size: MapSize) -> Layout:
         rest = sum(weights[count:])
         boxes = squarified(weights[:count] + ([rest] if rest > 0 else []), box)
         is_usable = all(min(each.width, each.height) >= size.least_side for each in boxes)
-        # A large contract is never merged, even if a small one beside it is a thin strip.
+        # A large coin is never merged, even if a small one beside it is a thin strip.
         if is_usable or count == 0 or weights[count - 1] >= 4 * least:
             return Layout(size, cells[:count], boxes, len(cells) - count)
         count -= 1
 
 
 def draw_map(layout: Layout, by: By, root: str) -> Markup:
-    """Draw a cell per contract, and one for all that are too small."""
+    """Draw a cell per coin, and one for all that are too small."""
     size, shown, boxes, others = layout
-    folder = str(escape(f"{root}{MARKETS_FOLDER}"))
-    drawn = [_cell(cell, box, by, size, folder) for cell, box in zip(shown, boxes, strict=False)]
+    start = str(escape(root))
+    drawn = [_cell(cell, box, by, size, start) for cell, box in zip(shown, boxes, strict=False)]
     if others:
-        title = f"Others: {others:,} contracts that are too small to draw alone"
-        words = _words("Others", [f"{others:,} contracts", ""], boxes[-1], size)
+        title = f"Others: {others:,} coins that are too small to draw alone"
+        words = _words("Others", [f"{others:,} coins", ""], boxes[-1], size)
         address = str(escape(f"{root}{MARKETS_PATH}"))
         drawn.append(_linked("others", address, title, boxes[-1], words))
     # Safe: names are escaped, and everything else is numbers.
     return Markup(  # noqa: S704
         f'<svg class="map {size.name}" viewBox="0 0 {size.width} {size.height}" role="group" '
-        f'aria-label="Perpetuals by open interest. Colour: {COLOURS[by].lower()}." '
+        f'aria-label="Coins by open interest. Colour: {COLOURS[by].lower()}." '
         f'text-anchor="middle">{"".join(drawn)}</svg>'
     )
 
 
-def _cell(cell: HeatCell, box: Box, by: By, size: MapSize, folder: str) -> str:
+def _cell(cell: HeatCell, box: Box, by: By, size: MapSize, root: str) -> str:
     value, numbers = cell.number(by), ["unknown", ""]
     tint = (funding_tint if by == "funding" else change_tint)(value)
     if value is not None:
         full, short = (rate(value), f"{value:+.2f}") if by == "funding" else _change(value)
         numbers = [full, short if tint[-1] in _STRONG else ""]
-    address = "" if cell.symbol is None else f"{folder}{cell.symbol}"
-    words = _words(cell.perpetual.base, numbers, box, size)
+    address = cell.path and f"{root}{cell.path}"
+    words = _words(cell.coin.asset, numbers, box, size)
     return _linked(tint, address, cell.title, box, words)
 
 
@@ -312,20 +327,22 @@ def heatmap_routes(router: PageRouter, site: Site) -> None:
 
 
 async def _heatmap(site: Site, by: By, now: int) -> Page:
-    view = site.view(now)
-    market = None if view is None else heatmap(view)
-    await asyncio.sleep(0)  # several hundred contracts take a while: let cached reads go in between
-    layouts = [] if market is None else [fit(market.cells, size) for size in SIZES]
+    market = site.compared
+    drawn = None if market is None else heatmap(market, site.coin_page)
+    await asyncio.sleep(0)  # several hundred coins take a while: let cached reads go in between
+    layouts = [] if drawn is None else [fit(drawn.cells, size) for size in SIZES]
     await asyncio.sleep(0)
     body = site.templates.render(
         "heatmap.html",
         here=MARKETS_PATH,
-        map=market,
+        map=drawn,
+        market=market,
+        venues="" if market is None else venues_text(market),
         last=site.board.latest(PERPETUALS),
         by=by,
         colours=COLOURS,
         legend=legend(by),
         drawings=[draw_map(layout, by, site.templates.root) for layout in layouts],
-        api_path=PERPETUALS_PATH,
+        api_path=CROSS_PATH,
     )
-    return Page(body, since=now, until=now + INCOMPLETE_PAGE_MS if view is None else view.until)
+    return Page(body, since=now, until=now + INCOMPLETE_PAGE_MS if market is None else market.until)

@@ -26,6 +26,7 @@ from barograph.site.home_content import (
     figures_of,
     hour_movers,
     liquidation_line,
+    market_figures,
     market_now,
 )
 from barograph.site.paths import HOME_PATH
@@ -69,7 +70,7 @@ def home_routes(router: PageRouter, site: Site, charts: ChartReader, log: Public
 
 async def _home(site: Site, charts: ChartReader, log: PublicLog, days: int, at: int) -> Page:
     view = site.view(at)
-    now = None if view is None else _market_now(site, view)
+    now = _market_now(site, view)
     recorded = await or_none(_read_record(site, charts, days))
     briefs, events = _briefs(site, at), recent_events(site.board)
     status = site.status.status(site.board, at)
@@ -119,18 +120,23 @@ def _from_record(
         "regimes": [*zip(DAYS_AGO, past, strict=True)],
         "charts": None if recorded is None else recorded.charts,
     }
-    if view is not None and now is not None:
+    if now is not None:
         shown["rows"] = [
-            (asset.symbol, figures_of(asset, now.price_heading, weeks)) for asset in now.assets
+            (asset.symbol, figures_of(asset, now.in_use, weeks)) for asset in now.assets
         ]
+        shown["market_row"] = market_figures(now.totals)
         shown["movers"] = [*now.movers, hour_movers(view, hour)]
-        shown["line"] = liquidation_line(None if view.lacks_liquidations else day)
+        shown["line"] = liquidation_line(None if view is None or view.lacks_liquidations else day)
     return shown
 
 
-def _market_now(site: Site, view: MarketView) -> MarketNow | None:
+def _market_now(site: Site, view: MarketView | None) -> MarketNow | None:
+    market = site.compared
+    if market is None:
+        return None
+    counted = site.board.latest(LIQUIDATIONS)
     try:
-        return market_now(view, site.board.latest(LIQUIDATIONS))
+        return market_now(market, view, counted, site.coin_page)
     except UpstreamUnavailable:
         return None
 

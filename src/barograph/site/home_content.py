@@ -6,18 +6,34 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
+from barograph.errors import UpstreamUnavailable
 from barograph.kit.text import coverage, price, rate, usd
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
+from barograph.markets.cross import CrossMarket
+from barograph.markets.cross_coins import CrossCoin, Total
 from barograph.markets.documents import citation, market_state_document
 from barograph.markets.liquidations import LiquidationTotals
-from barograph.markets.perpetuals import DayChange, day_change
 from barograph.markets.regime import Label, Regime
 from barograph.markets.samples import LiquidatedHour, LiquidationSeries, Measure
 from barograph.markets.symbols import symbol_of
 from barograph.markets.view import UNAVAILABLE, MarketView, is_fresh
 from barograph.site.charts.small import sparkline
-from barograph.site.market_facts import price_heading
+from barograph.site.coin_text import (
+    MarketTotals,
+    Pages,
+    Priced,
+    absent_text,
+    funding_change,
+    interest_text,
+    market_totals,
+    missing_text,
+    priced_entry,
+    total_note,
+    venues_text,
+)
+from barograph.site.paths import MARKETS_FOLDER
 from barograph.site.templating import (
+    UNKNOWN,
     change_tint,
     date_and_time,
     duration_text,
@@ -42,8 +58,8 @@ class Mover(NamedTuple):
     """One line of a list."""
 
     name: str
-    symbol: str | None
-    """The symbol of its page; None if it has none."""
+    path: str | None
+    """Its page; None if it has none."""
 
     chip: str
     """The number that it is listed for."""
@@ -63,29 +79,29 @@ class MoverList(NamedTuple):
     note: str = ""
 
 
-def day_movers(view: MarketView) -> tuple[MoverList, ...]:
+def day_movers(market: CrossMarket, pages: Pages) -> tuple[MoverList, ...]:
     """The largest 24-hour changes of price, open interest and funding, in either direction."""
-    moved = [
-        (contract, day_change(view, contract))
-        for contract in view.perpetuals.contracts
-        if contract.open_interest_usd is not None and contract.open_interest_usd >= FLOOR_USD
-    ]
-    prices = [(day.price_pct, each, price(each.last_price)) for each, day in moved]
-    interest = [
-        (day.open_interest_coins_pct, each, usd(each.open_interest_usd or 0.0))
-        for each, day in moved
-    ]
-    funding = [(_basis_points(each, day), each, rate(each.funding_8h_pct)) for each, day in moved]
+    prices, interest, funding = [], [], []
+    for coin in market.coins.values():
+        held, change, priced = coin.open_interest.with_missing_usd, coin.change, priced_entry(coin)
+        if held is None or held < FLOOR_USD:
+            continue
+        if priced is not None:
+            prices.append((priced.day_pct, coin, price(priced.price)))
+        if change is not None:
+            interest.append((change.coins_pct, coin, interest_text(coin)))
+        if coin.funding_8h_pct is not None:
+            funding.append((_basis_points(coin), coin, rate(coin.funding_8h_pct)))
     return (
-        MoverList("Price", _largest(view, prices, change_text)),
-        MoverList(_INTEREST, _largest(view, interest, change_text)),
-        MoverList("Funding per 8 h", _largest(view, funding, _points_text)),
+        MoverList("Price", _largest(pages, prices, change_text)),
+        MoverList(_INTEREST, _largest(pages, interest, change_text)),
+        MoverList("Funding per 8 h", _largest(pages, funding, _points_text)),
     )
 
 
-def hour_movers(view: MarketView, hour: LiquidatedHour | None) -> MoverList:
+def hour_movers(view: MarketView | None, hour: LiquidatedHour | None) -> MoverList:
     """The symbols with the largest liquidations of the last hour; `hour` is None if unreadable."""
-    if view.lacks_liquidations:
+    if view is None or view.lacks_liquidations:
         return MoverList(_HOUR, (), f"Liquidations are {UNAVAILABLE}.")
     if hour is None:
         return MoverList(_HOUR, (), "Recorded data is temporarily unavailable.")
@@ -112,21 +128,19 @@ def change_text(percent: float) -> str:
 
 
 def _largest(
-    view: MarketView,
-    rows: Iterable[tuple[float | None, Perpetual, str]],
-    write: Callable[[float], str],
+    pages: Pages, rows: Iterable[tuple[float | None, CrossCoin, str]], write: Callable[[float], str]
 ) -> list[Mover]:
-    known = [(by, each, level) for by, each, level in rows if by is not None and by != 0]
+    known = [(by, coin, level) for by, coin, level in rows if by is not None and by != 0]
     return [
-        Mover(each.base, symbol_of(view.by_name, each), write(by), change_tint(by), level)
-        for by, each, level in nlargest(SHOWN, known, key=lambda row: abs(row[0]))
+        Mover(coin.asset, pages(coin), write(by), change_tint(by), level)
+        for by, coin, level in nlargest(SHOWN, known, key=lambda row: abs(row[0]))
     ]
 
 
-def _basis_points(each: Perpetual, day: DayChange) -> float | None:
+def _basis_points(coin: CrossCoin) -> float | None:
     """The change of the rate; one basis point is tinted like one percent."""
-    before = day.funding_8h_before_pct
-    return None if before is None else round(100 * (each.funding_8h_pct - before), 2)
+    moved = funding_change(coin)
+    return None if moved is None else round(100 * moved, 2)
 
 
 def _points_text(basis_points: float) -> str:
@@ -137,7 +151,8 @@ def _liquidated(view: MarketView, name: str, longs: float, shorts: float) -> Mov
     listed = view.by_name.get(name.upper())
     symbol = None if listed is None else symbol_of(view.by_name, listed)
     share = f"{100 * longs / (longs + shorts):.0f} % longs" if longs + shorts else ""
-    return Mover(name, symbol, usd(longs + shorts), "", share)
+    path = None if symbol is None else f"{MARKETS_FOLDER}{symbol}"
+    return Mover(name, path, usd(longs + shorts), "", share)
 
 
 DAYS_AGO = {"Yesterday": 1, "7 days ago": 7, "30 days ago": 30}
@@ -150,12 +165,14 @@ _OF_ACCOUNTS = "share of the accounts with a position, not of money"
 
 
 class Asset(NamedTuple):
-    """A major asset; without a contract it isn't listed now."""
+    """A major asset; without a coin no venue lists it now."""
 
     symbol: str
-    contract: Perpetual | None
+    coin: CrossCoin | None = None
+    contract: Perpetual | None = None
+    """At the venue in use."""
+
     long_account_pct: float | None = None
-    change: DayChange = DayChange()
 
 
 class Figure(NamedTuple):
@@ -163,12 +180,14 @@ class Figure(NamedTuple):
 
     heading: str
     text: str
-    tint: str
+    tint: str = ""
     """Of the number itself; empty for none."""
 
-    change: str
-    change_tint: str
-    line: Markup
+    change: str = ""
+    change_tint: str = ""
+    line: Markup = Markup()
+    note: str = ""
+    """Whose number it is, or what is missing from it."""
 
 
 class LiquidatedSide(NamedTuple):
@@ -198,8 +217,17 @@ class MarketNow(NamedTuple):
 
     label: Label
     funding_8h_pct: float | None
-    price_heading: str
     assets: tuple[Asset, ...]
+    totals: MarketTotals
+    venues: str
+    """The venues of the totals."""
+
+    missing: str
+    """What is missing from the total of the market; empty if nothing is."""
+
+    in_use: str
+    """The title of the venue of regime, long accounts and next settlement."""
+
     long_accounts_note: str
     liquidated_usd: float | None
     liquidated_in: str
@@ -215,68 +243,110 @@ class MarketNow(NamedTuple):
     citation: str
 
 
-def market_now(view: MarketView, counted: LiquidationTotals | None) -> MarketNow:
+def market_now(
+    market: CrossMarket, view: MarketView | None, counted: LiquidationTotals | None, pages: Pages
+) -> MarketNow:
     """Collect the fresh market data; `counted` is the newest count of liquidations.
+
+    `view` is the venue in use, None without a fresh reading of it.
 
     Raises:
         UpstreamUnavailable: none of BTC, ETH and SOL is known.
     """
-    until = market_state_document(view).until
-    limit = view.limits.liquidations
-    if view.lacks_liquidations or counted is None or not is_fresh(counted.as_of, limit, view.now):
+    if not any(symbol in market.coins for symbol in MAJORS):
+        raise UpstreamUnavailable
+    until = market.until
+    limit = market.limits.liquidations
+    if view is not None:
+        until = min(until, market_state_document(view).until)
+    lacks = view is None or view.lacks_liquidations
+    if lacks or counted is None or not is_fresh(counted.as_of, limit, market.now):
         counted = None
     else:
         until = min(until, counted.as_of + limit)
-    regime, liquidated = view.regime, view.liquidations
-    first_at = None if counted is None else _total_at(counted, view)
-    assets = tuple(_asset(view, symbol) for symbol in MAJORS)
+    regime, liquidated = (None, None) if view is None else (view.regime, view.liquidations)
+    first_at = None if counted is None or view is None else _total_at(counted, view)
+    assets = tuple(_asset(market, view, symbol) for symbol in MAJORS)
+    totals, venues = market_totals(market), venues_text(market)
+    in_use = VENUES[market.limits.primary if view is None else view.perpetuals.venue].title
+    source = "; ".join(reading.source for reading in market.fresh)
+    lacks_shares = view is None or view.lacks_long_accounts
     return MarketNow(
-        as_of=view.perpetuals.as_of,
+        as_of=market.as_of,
         until=until,
-        reading_until=view.until,
-        source=view.perpetuals.source,
+        reading_until=market.as_of + market.limits.perpetuals,
+        source=source,
         headline=_headline(assets[0]),
-        lead=_lead(assets[0], regime, liquidated, VENUES[view.perpetuals.venue].title),
+        lead=_lead(assets[0], venues, regime, liquidated, in_use),
         label="unknown" if regime is None else regime.label,
         funding_8h_pct=None if regime is None else regime.funding_8h_pct,
-        price_heading=price_heading(view.perpetuals.venue),
         assets=assets,
-        long_accounts_note=UNAVAILABLE if view.lacks_long_accounts else _OF_ACCOUNTS,
+        totals=totals,
+        venues=venues,
+        missing=absent_text(market, totals.open_interest),
+        in_use=in_use,
+        long_accounts_note=UNAVAILABLE if lacks_shares else _OF_ACCOUNTS,
         liquidated_usd=None if liquidated is None else liquidated.total_usd,
-        liquidated_in="" if first_at is None else _countdown(first_at, view.now),
+        liquidated_in="" if first_at is None else _countdown(first_at, market.now),
         liquidated_note=_liquidated_note(counted, first_at, view),
         sides=_sides(liquidated),
-        movers=day_movers(view),
-        citation=citation(view.perpetuals.source, view.perpetuals.as_of),
+        movers=day_movers(market, pages),
+        citation=citation(source, market.as_of),
     )
 
 
-def figures_of(asset: Asset, heading: str, weeks: Weeks) -> list[Figure]:
-    """The numbers of an asset; `heading` is that of its price."""
-    contract, change, week = asset.contract, asset.change, weeks.get(asset.symbol, {})
-    last, funding, interest = (
-        (None, None, None)
-        if contract is None
-        else (contract.last_price, contract.funding_8h_pct, contract.open_interest_usd)
-    )
-
-    long = shown(asset.long_account_pct, "{:.1f} %".format)
-
-    def line(measure: Measure) -> Markup:
-        return sparkline(week.get(measure, ()))
-
+def figures_of(asset: Asset, in_use: str, weeks: Weeks) -> list[Figure]:
+    """The numbers of an asset; `in_use` is the venue of its long accounts."""
+    coin, week = asset.coin, weeks.get(asset.symbol, {})
+    priced = None if coin is None else priced_entry(coin)
+    change = None if coin is None else coin.change
+    interest, volume = (NO_TOTAL,) * 2 if coin is None else (coin.open_interest, coin.volume)
+    missing = () if coin is None else coin.funding_missing
     return [
-        Figure(heading, shown(last, price), "", *_moved(change.price_pct), line("price")),
+        _price_figure(priced, sparkline(week.get("price", ()))),
+        _funding_figure(None if coin is None else coin.funding_8h_pct, missing_text(missing)),
+        _interest_figure(interest, None if change is None else change.coins_pct),
+        _volume_figure(volume),
         Figure(
-            *("Funding per 8 h", shown(funding, rate), funding_tint(funding)),
-            *("", "", line("funding")),
+            f"Long accounts at {in_use}",
+            shown(asset.long_account_pct, "{:.1f} %".format),
+            line=sparkline(week.get("long-accounts", ())),
         ),
-        Figure(
-            *(_INTEREST, shown(interest, usd), ""),
-            *(*_moved(change.open_interest_coins_pct), line("open-interest")),
-        ),
-        Figure("Long accounts", long, "", "", "", line("long-accounts")),
     ]
+
+
+def market_figures(totals: MarketTotals) -> list[Figure]:
+    """The numbers of all coins together, in the same columns."""
+    return [
+        Figure("Price", f"{totals.coins:,} coins"),
+        _funding_figure(totals.funding_8h_pct),
+        _interest_figure(totals.open_interest, totals.positions_pct),
+        _volume_figure(totals.volume),
+        Figure("Long accounts", "by coin"),
+    ]
+
+
+NO_TOTAL = Total(None, None, ())
+
+
+def _price_figure(priced: Priced | None, line: Markup) -> Figure:
+    if priced is None:
+        return Figure("Price", UNKNOWN)
+    note = f"{priced.contract.quote} at {VENUES[priced.venue].title}"
+    return Figure("Price", price(priced.price), "", *_moved(priced.day_pct), line, note)
+
+
+def _funding_figure(pct: float | None, note: str = "") -> Figure:
+    return Figure("Funding per 8 h", shown(pct, rate), funding_tint(pct), note=note)
+
+
+def _interest_figure(total: Total, moved: float | None) -> Figure:
+    moves = _moved(moved)
+    return Figure(_INTEREST, shown(total.usd, usd), "", *moves, note=total_note(total))
+
+
+def _volume_figure(total: Total) -> Figure:
+    return Figure("Volume 24 h", shown(total.usd, usd), note=total_note(total))
 
 
 def _moved(percent: float | None) -> tuple[str, str]:
@@ -295,28 +365,32 @@ def liquidation_line(series: LiquidationSeries | None) -> Markup:
 
 
 def _headline(btc: Asset) -> str:
-    if btc.contract is None:
-        return "The exchange in use doesn't list BTC."
-    level = f"{price(btc.contract.last_price)} {btc.contract.quote}"
-    percent = btc.change.price_pct
+    priced = None if btc.coin is None else priced_entry(btc.coin)
+    if btc.coin is None or priced is None:
+        return "No venue lists BTC."
+    level = f"{price(priced.price)} {priced.contract.quote} at {VENUES[priced.venue].title}"
+    percent = priced.day_pct
     if percent is None:
         return f"BTC is at {level}."
     return f"BTC {_direction(percent)} in 24 hours {'to' if round(percent, 1) else 'at'} {level}."
 
 
 def _lead(
-    btc: Asset, regime: Regime | None, liquidated: LiquidationTotals | None, venue: str
+    btc: Asset, venues: str, regime: Regime | None, liquidated: LiquidationTotals | None, venue: str
 ) -> str:
     """A sentence for each of open interest, funding and liquidations; none for what is unknown."""
     said: list[str] = []
-    interest = None if btc.contract is None else btc.contract.open_interest_usd
-    if interest is not None:
-        said.append(f"Its open interest is {usd(interest)}{_in_coins(btc)}.")
+    interest = None if btc.coin is None else btc.coin.open_interest
+    if interest is not None and interest.usd is not None:
+        missing = f", {missing_text(interest.missing)}" if interest.missing else ""
+        where = venues.partition(" (")[0]  # `all venues`, or the only one
+        amount = f"{usd(interest.usd)}{missing}{_in_coins(btc)}"
+        said.append(f"Its open interest at {where} is {amount}.")
     if regime is not None and regime.funding_8h_pct is not None:
         paid = f"{abs(regime.funding_8h_pct):.4f} %"
         payer, payee = ("Longs", "shorts") if regime.funding_8h_pct > 0 else ("Shorts", "longs")
-        pays = "Neither side pays" if paid == "0.0000 %" else f"{payer} pay {payee} {paid} per 8 h"
-        said.append(f"{pays} (regime: {regime.label}).")
+        pays = "neither side pays" if paid == "0.0000 %" else f"{payer} pay {payee} {paid} per 8 h"
+        said.append(f"At {venue}, {pays[0].lower()}{pays[1:]} (regime: {regime.label}).")
     if liquidated is not None:
         sides = sorted(_sides(liquidated), key=lambda each: -each.share_pct)
         most = "".join(f", {side.share_pct:.1f} % of it {side.name.lower()}" for side in sides[:1])
@@ -327,7 +401,7 @@ def _lead(
 
 def _in_coins(btc: Asset) -> str:
     """The change of open interest; it names its unit, because the level is in USD."""
-    coins = btc.change.open_interest_coins_pct
+    coins = None if btc.coin is None or btc.coin.change is None else btc.coin.change.coins_pct
     if coins is None:
         return ""
     moved = (
@@ -342,20 +416,21 @@ def _direction(percent: float) -> str:
     return f"{'rose' if percent > 0 else 'fell'} {abs(percent):.1f} %"
 
 
-def _asset(view: MarketView, symbol: str) -> Asset:
-    contract = view.by_name.get(symbol)
-    if contract is None:
-        return Asset(symbol, None)
+def _asset(market: CrossMarket, view: MarketView | None, symbol: str) -> Asset:
+    coin = market.coins.get(symbol)
+    contract = None if view is None else view.by_name.get(symbol)
+    if view is None or contract is None:
+        return Asset(symbol, coin)
     share = view.share(contract.contract)
-    long = None if share is None else share.long_account_pct
-    return Asset(symbol, contract, long, day_change(view, contract))
+    return Asset(symbol, coin, contract, None if share is None else share.long_account_pct)
 
 
 def _liquidated_note(
-    counted: LiquidationTotals | None, first_at: int | None, view: MarketView
+    counted: LiquidationTotals | None, first_at: int | None, view: MarketView | None
 ) -> str:
-    if counted is None:
-        return UNAVAILABLE if view.lacks_liquidations else "no recent count"
+    if counted is None or view is None:
+        is_lacking = view is not None and view.lacks_liquidations
+        return UNAVAILABLE if is_lacking else "no recent count"
     if first_at is not None and counted.watching_since is not None:
         return (
             f"The 24-hour total appears at about {soon(first_at, view.now)}. We have covered "

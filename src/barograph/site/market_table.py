@@ -125,7 +125,10 @@ class Tags(NamedTuple):
 
     price: str = ""
     funding: str = ""
-    interest: str = ""
+    missing: str = ""
+    """What is missing from the open interest, and how large it last was."""
+
+    missing_usd: float = 0.0
 
 
 class MarketRow(NamedTuple):
@@ -330,7 +333,7 @@ def table_rows(
 
 
 def _line(row: MarketRow, root: str, suffix: str, ranks: str, last: str) -> str:
-    level, change, funding, interest, interest_change, week, *_ = row.numbers
+    level, change, funding, _, interest_change, week, *_ = row.numbers
     known = f' data-names="{" ".join(joined_names(row.spelled))}"' if row.spelled else ""
     if row.contract != row.name + suffix:
         known += f' data-contract="{escape(row.contract)}"'
@@ -343,9 +346,9 @@ def _line(row: MarketRow, root: str, suffix: str, ranks: str, last: str) -> str:
     tint = "" if funding is None else f' class="{funding_tint(funding)}"'
     return (
         f'<tr data-values="{ranks}"{known}><th scope="row">{name}</th>'
-        f"{_cell(level, price, tags.price)}{_change(change, 2)}"
-        f"{_cell(funding, _RATE, tags.funding, tint)}"
-        f"{_cell(interest, usd, tags.interest)}{_change(interest_change, 1)}"
+        f"{_cell(level, price, _beside(tags.price))}{_change(change, 2)}"
+        f"{_cell(funding, _RATE, _beside(tags.funding), tint)}"
+        f"{_interest(row)}{_change(interest_change, 1)}"
         f"<td>{'—' if week is None else f'{week:+z.1f}'}{_spark(row.week)}</td>"
         f"{_sides(row.liquidated)}{_cell(row.number(last), _LAST[last])}</tr>"
     )
@@ -355,13 +358,26 @@ _RATE: Callable[[float], str] = "{:+z.4f}".format
 _LAST: Mapping[str, Callable[[float], str]] = {"long-accounts": "{:.1f}".format, "volume": usd}
 
 
+def _beside(tag: str) -> str:
+    return f"<i>{tag}</i>" if tag else ""
+
+
+def _interest(row: MarketRow) -> str:
+    """What is known, and beside it what is missing; the row is sorted by both together."""
+    total, tags = row.number("open-interest"), row.tags
+    if not tags.missing:
+        return _cell(total, usd)
+    known = None if total is None or total <= tags.missing_usd else total - tags.missing_usd
+    text = f"+{usd(tags.missing_usd)}" if tags.missing_usd else "partial"
+    return _cell(known, usd, f'<i class="missing" title="{escape(tags.missing)}">{text}</i>')
+
+
 def _cell(
     value: float | None, write: Callable[[float], str], tag: str = "", attribute: str = ""
 ) -> str:
-    beside = f"<i>{tag}</i>" if tag else ""
     if value is None:
-        return f'<td class="unknown">—{beside}</td>' if beside else _DASH
-    return f"<td{attribute}>{write(value)}{beside}</td>"
+        return f'<td class="unknown">—{tag}</td>' if tag else _DASH
+    return f"<td{attribute}>{write(value)}{tag}</td>"
 
 
 def _change(percent: float | None, decimals: int) -> str:

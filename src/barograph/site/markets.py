@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import TypeVar
 
 from starlette.requests import Request
@@ -15,9 +14,10 @@ from barograph.markets.documents import DERIVATIVES_PATH
 from barograph.markets.perpetuals import PERPETUALS_PATH
 from barograph.markets.samples import CHARTED, DAYS
 from barograph.markets.symbols import MAX_LENGTH, normalized
-from barograph.markets.view import PERPETUALS, MarketView
+from barograph.markets.view import PERPETUALS
 from barograph.site.chart_reader import ChartReader
 from barograph.site.coin_table import Sources, coin_rows, coin_table, usual_venue
+from barograph.site.cross import BY_VENUE, coin_facts
 from barograph.site.market_facts import FoundPerpetual, find_perpetual, left_out_text, market_facts
 from barograph.site.market_table import (
     FILTERS,
@@ -94,21 +94,16 @@ async def _table(site: Site, venue: str, now: int) -> MarketTable | None:
     return market_table(view, rows, has_weeks=weeks is not None and week_ago is not None)
 
 
-async def _coin_table(site: Site, now: int) -> MarketTable | None:
+async def _coin_table(site: Site) -> MarketTable | None:
     """All coins; None without a fresh reading of any venue."""
     market = site.compared
     if market is None:
         return None
-    views: dict[str, MarketView] = {}
     weeks, week_ago = {}, {}
     for reading in market.fresh:
-        venue = reading.venue
-        with suppress(UpstreamUnavailable):  # it has just become too old
-            views[venue] = site.markets.view_of(site.board, venue, now)
-        weeks[venue] = await or_none(site.series.week(venue))
-        week_ago[venue] = await or_none(site.series.week_ago(reading))
-    index = site.markets.contracts(site.board) or {}
-    known = Sources(site.cross.roles(site.board).in_use, index, views, weeks, week_ago)
+        weeks[reading.venue] = await or_none(site.series.week(reading.venue))
+        week_ago[reading.venue] = await or_none(site.series.week_ago(reading))
+    known = Sources(site.coin_page, weeks, week_ago)
     usual = usual_venue(market)
     rows = await _in_steps([*market.coins.values()], lambda part: coin_rows(part, known, usual))
     return coin_table(market, rows, usual, is_complete=None not in weeks.values())
@@ -129,7 +124,7 @@ async def _markets(site: Site, query: MarketsQuery, now: int) -> Page:
     if len(venues) == 1:  # there is nothing to add up
         query = query.limited(venue="")
     venue = query.venue if len(venues) > 1 else in_use
-    table = await (_table(site, venue, now) if venue else _coin_table(site, now))
+    table = await (_table(site, venue, now) if venue else _coin_table(site))
     last = site.markets.reading(site.board, venue or None)
     rows = [] if table is None else table.select(query)
     ranks = ranks_of([] if table is None else table.rows)
@@ -181,12 +176,17 @@ async def _market(
     if view is not None and listed is not None:
         week_ago = await or_none(site.series.week_ago(view.perpetuals))
         market = market_facts(view, found, week_ago)
+    compared = site.compared if site.has_venues else None
+    coin = None if compared is None else compared.coins.get(found.perpetual.asset)
     drawn = None if last is None else await or_none(_charts(charts, last.venue, found, days))
     body = site.templates.render(
         "market.html",
         here=MARKETS_PATH,
         found=found,
         market=market,
+        **BY_VENUE,
+        facts=None if compared is None or coin is None else coin_facts(compared, coin),
+        venue="" if last is None else VENUES[last.venue].title,
         last=last,
         charts=drawn,
         backfill=site.backfill(now),
@@ -199,6 +199,8 @@ async def _market(
     until = now + INCOMPLETE_PAGE_MS
     if market is not None:
         until = market.until if drawn is not None else min(market.until, until)
+    if compared is not None:
+        until = min(until, compared.until)
     return Page(body, since=now, until=until)
 
 

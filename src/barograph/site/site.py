@@ -19,12 +19,14 @@ from barograph.kit.http import DocumentResponse, error_response
 from barograph.kit.timestamps import SECOND
 from barograph.limits.render_queue import RenderQueue
 from barograph.markets.cross import CrossMarket
+from barograph.markets.cross_coins import CrossCoin
 from barograph.markets.failover import VENUE_IN_USE
 from barograph.markets.reader import CrossReader, MarketReader
 from barograph.markets.series import SeriesReader
+from barograph.markets.symbols import has_page, symbol_of
 from barograph.markets.view import BACKFILL, PERPETUALS, MarketView
 from barograph.signals.reader import SignalsReader
-from barograph.site.paths import CHART_FOLDER, DATA_FOLDER
+from barograph.site.paths import CHART_FOLDER, CROSS_FOLDER, DATA_FOLDER, MARKETS_FOLDER
 from barograph.site.responses import CACHE_ONE_MINUTE, SECURITY_HEADERS, Page, accepts, private_page
 from barograph.site.templating import Templates, date_and_time, soon
 from barograph.status.reader import StatusReader
@@ -208,6 +210,21 @@ class Site(NamedTuple):
             return self.markets.view(self.board, now)
         except UpstreamUnavailable:
             return None
+
+    def coin_page(self, coin: CrossCoin) -> str | None:
+        """The page of a coin: that of its contract at the venue in use, or the comparison."""
+        in_use, index = self.cross.roles(self.board).in_use, self.markets.contracts(self.board)
+        for each in coin.venues:
+            if index is not None and each.venue == in_use and each.contract is not None:
+                symbol = symbol_of(index, each.contract)
+                if symbol is not None:
+                    return f"{MARKETS_FOLDER}{symbol}"
+        return f"{CROSS_FOLDER}{coin.asset}" if has_page(coin.asset) else None
+
+    @property
+    def has_venues(self) -> bool:
+        """Whether there is more than one venue to compare."""
+        return len(self.cross.facts(self.board)) > 1
 
     @property
     def compared(self) -> CrossMarket | None:

@@ -26,6 +26,7 @@ from barograph.site.responses import (
     TEXT,
     Page,
 )
+from barograph.venues.registry import VENUES
 
 _PACKAGE = "barograph_client"
 _INFO_FILES = ("METADATA", "WHEEL", "entry_points.txt")
@@ -123,8 +124,22 @@ def read_static_files(folder: Traversable) -> StaticFiles:
 def packaged_files() -> StaticFiles:
     """The files that are part of the package, and the client."""
     name, content = client_wheel()
-    own = read_static_files(files("barograph.site") / "static")
-    return {**own, name: _static_file(name, content)}
+    folder = files("barograph.site") / "static"
+    styled = (folder / "site.css").read_bytes() + venue_colours().encode()
+    return {
+        **read_static_files(folder),
+        "site.css": _static_file("site.css", styled),
+        name: _static_file(name, content),
+    }
+
+
+def venue_colours() -> str:
+    """The rules for what is drawn in the colour of a venue."""
+    rules = (
+        f".of-{name} {{ fill: light-dark({', '.join(venue.colours)}); }}"
+        for name, venue in VENUES.items()
+    )
+    return "\n" + "\n".join(rules) + "\n"
 
 
 def _static_file(name: str, body: bytes) -> StaticFile:

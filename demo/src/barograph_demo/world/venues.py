@@ -21,7 +21,8 @@ HYPERLIQUID: Final = "hyperliquid"
 BINANCE: Final = "binance"
 ASTER: Final = "aster"
 GATE: Final = "gate"
-VENUES: Final = (HYPERLIQUID, BINANCE)
+VENUES: Final = (HYPERLIQUID, BINANCE, GATE)
+"""The venues that the demo reads beside Bybit."""
 
 TRADING: Final = "TRADING"
 DELISTED: Final = "DELISTED"

@@ -1,0 +1,1 @@
+"""Gate's public data of USDT perpetuals."""
