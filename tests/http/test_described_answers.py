@@ -41,6 +41,7 @@ DATED = {
     *("/api/v1/perpetuals", "/api/v1/perpetuals.csv", "/api/v1/perpetuals/{symbol}"),
     *("/api/v1/cross", "/api/v1/cross.csv", "/api/v1/cross/{coin}"),
     *("/api/v1/carry", "/api/v1/carry.csv"),
+    *("/api/v1/listings", "/api/v1/listings.csv"),
     *("/api/v1/venues", "/api/v1/briefs/{slug}"),
     "/data/liquidations/{venue}/{day}.csv.gz",
 }
@@ -134,7 +135,7 @@ def test_free_reads_send_exactly_the_header_fields_that_are_declared(
             found[path] = sent(answer)
             is_public = answer.headers["cache-control"].startswith("public")
             assert not (is_public and "ratelimit" in answer.headers), path
-    assert len(found) == 63
+    assert len(found) == 65
     dated = {path for path, fields in found.items() if "last-modified" in fields}
     linked = {path for path, fields in found.items() if "link" in fields}
     assert (dated, linked) == ((set(), set()) if status == 405 else (DATED, LINKED))

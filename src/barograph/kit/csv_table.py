@@ -32,7 +32,7 @@ def table_rows(rows: Iterable[str], source: str) -> bytes:
 
 
 Value = str | float | dict[str, Any] | list[Any] | None
-"""Of a cell; what has parts becomes text such as `bybit=3.5 binance=7.1`."""
+"""Of a cell; what has parts becomes text such as `venue=binance last=7.1; venue=gate last=2.5`."""
 
 
 def cells(values: Iterable[Value]) -> str:
@@ -53,7 +53,7 @@ def _text(value: Value) -> str:
     if isinstance(value, dict):
         return " ".join(f"{name}={_text(part)}" for name, part in value.items())
     if isinstance(value, list):
-        between = " " if all(isinstance(part, str) for part in value) else "; "
+        between = "; " if any(isinstance(part, dict) for part in value) else " "
         return between.join(map(_text, value))
     return "" if value is None else str(value)
 
