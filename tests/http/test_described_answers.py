@@ -41,7 +41,6 @@ DATED = {
     *("/api/v1/perpetuals", "/api/v1/perpetuals.csv", "/api/v1/perpetuals/{symbol}"),
     *("/api/v1/cross", "/api/v1/cross.csv", "/api/v1/cross/{coin}"),
     *("/api/v1/carry", "/api/v1/carry.csv"),
-    *("/api/v1/listings", "/api/v1/listings.csv"),
     *("/api/v1/venues", "/api/v1/briefs/{slug}"),
     "/data/liquidations/{venue}/{day}.csv.gz",
 }
