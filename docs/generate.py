@@ -9,7 +9,13 @@ from typing import Any
 from pydantic import BaseModel
 
 from barograph.markets.carry_documents import CarryEntry, CarryVenueEntry
-from barograph.markets.cross_documents import CrossEntry, CrossVenueEntry, FundingSpread
+from barograph.markets.cross_documents import (
+    CrossEntry,
+    CrossVenueEntry,
+    FundingSpread,
+    MissingVenue,
+    OpenInterestChange,
+)
 from barograph.markets.documents import Liq24h
 from barograph.markets.liquidation_files import LiquidationRecord
 from barograph.markets.perpetuals import Liquidations24h, PerpetualEntry
@@ -65,10 +71,15 @@ NUMBERS: Mapping[str, tuple[Any, ...]] = {
         MeasurePoint,
     ),
     "Cross-venue": (
-        "`/api/v1/cross`: a coin, then `venues`, then `fundingSpread`.",
+        (
+            "`/api/v1/cross`: a coin, then `venues`, `fundingSpread`, a missing venue and "
+            "`openInterestChange24h`."
+        ),
         CrossEntry,
         CrossVenueEntry,
         FundingSpread,
+        MissingVenue,
+        OpenInterestChange,
     ),
     "Carry": (
         "`/api/v1/carry`: a coin, then `venues`. Nothing here includes fees and prices.",

@@ -496,7 +496,11 @@ class Checker:
     def _totals(self, symbol: str, coin: Row) -> None:
         """The sums over the venues, if no venue is missing."""
         rows = coin["venues"]
-        if coin["totalOpenInterestUsd"] is not None:
+        change = coin["openInterestChange24h"]
+        if change is not None and change["priceEffectUsd"] is not None:
+            effects = change["priceEffectUsd"] + change["positionsEffectUsd"]
+            self._equal(f"{symbol} effects", change["changeUsd"], effects, 2)
+        if coin["openInterestComplete"] and not coin["fundingMissing"]:
             total = sum(row["openInterestUsd"] for row in rows)
             coins = sum(row["openInterestCoins"] for row in rows)
             rate = sum(row["fundingRatePct8h"] * row["openInterestUsd"] for row in rows) / total

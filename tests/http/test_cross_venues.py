@@ -55,6 +55,10 @@ OTHER_MARKET = (
 )
 
 
+def bybit_usd() -> float:
+    return sum(each.open_interest_usd or 0.0 for each in BYBIT_MARKET)
+
+
 @pytest.fixture
 def two(tmp_path: Path) -> Iterator[Service]:
     """Bybit in use, and Hyperliquid on standby."""
@@ -229,7 +233,17 @@ def test_venues_say_what_they_give_and_which_measure_is_disputed(two: Service) -
     found = two.ask(VENUES).json()
 
     require_exact(VenueList, found)
+    assert found["totalOpenInterestUsd"] == bybit_usd()
+    assert found["openInterestMissing"] == [
+        {
+            "venue": "hyperliquid",
+            "reason": "2 coins: disputed: open-interest",
+            **dict.fromkeys(("lastUsd", "lastCoins", "last_as_of")),
+        }
+    ]
+    assert {each["venue"] for each in found["notRead"]} == {"bitget", "okx"}
     bybit, hyperliquid = found["venues"]
+    assert (bybit["sharePct"], hyperliquid["sharePct"]) == (100.0, None)
     assert (bybit["role"], bybit["inUse"], bybit["terms"]["confirmed"]) == ("primary", True, True)
     assert (hyperliquid["role"], hyperliquid["inUse"]) == ("standby", False)
     assert (hyperliquid["contracts"], hyperliquid["longAccounts"]) == (3, False)

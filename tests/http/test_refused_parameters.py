@@ -63,7 +63,7 @@ REFUSED = {
         ("no-such?limit=1", 400, ""),
     ],
     "/api/v1/series/": [
-        *(("volume", 404, "us10y"), ("price?symbol=NOSUCH", 404, PERPETUALS)),
+        *(("turnover", 404, "us10y"), ("price?symbol=NOSUCH", 404, PERPETUALS)),
         *(("price?venue=other", 404, "bybit"), ("price?interval=week", 400, "4h")),
         ("signals?key=nothing", 404, "funding-breadth"),
         ("regime?symbol=BTC", 400, "does not apply to regime"),

@@ -79,12 +79,27 @@ def test_a_measured_reading_replaces_a_backfilled_one_and_never_the_reverse(reco
 
 
 def test_a_reading_is_stored_whole_with_null_for_what_is_not_known(record: Record) -> None:
-    known = ReadingRow("hour", "SOLUSDT", START, 180.1, -0.0125, 4, 0.0, 0.0, 2.5)
+    more = (180.0, 180.2, 9e6, 5e4)
+    known = ReadingRow("hour", "SOLUSDT", START, 180.1, -0.0125, 4, 0.0, 0.0, 2.5, "", *more)
     record.readings(known, ReadingRow("hour", "X", START, 180.1, None, None, None, None))
 
     assert record.fetch("SELECT * FROM readings ORDER BY contract") == [
-        ("bybit", "hour", "SOLUSDT", START, 180.1, -0.0125, 4, 0.0, 0.0, 2.5, "measured", ""),
-        ("bybit", "hour", "X", START, 180.1, None, None, None, None, None, "measured", ""),
+        (
+            "bybit",
+            "hour",
+            "SOLUSDT",
+            START,
+            180.1,
+            -0.0125,
+            4,
+            0.0,
+            0.0,
+            2.5,
+            "measured",
+            "",
+            *more,
+        ),
+        ("bybit", "hour", "X", START, 180.1, *[None] * 5, "measured", "", *[None] * 4),
     ]
 
 

@@ -386,7 +386,7 @@ def test_a_conclusion_is_recorded_and_published_together_and_continued(office: O
     totals = published_totals(conclusion)
     assert (totals.total_usd, totals.watched_pct) == (100_000.0, 25.03)
     assert list(conclusion.market.regime_changes) == []
-    assert {row[-3] for row in office.rows("readings")} == {61.5, 55.0, 0.0, None}
+    assert {row[7] for row in office.rows("readings")} == {61.5, 55.0, 0.0, None}
     assert (office.count("liquidations"), office.count("regime_changes")) == (1, 1)
     assert len(office.rows("readings")) == 7
 

@@ -10,6 +10,7 @@ from barograph.board.feeds import Feed
 from barograph.collector.judge import Conclusion, Judge
 from barograph.errors import Throttled, Unreachable
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
+from barograph.markets.disputes import Dispute
 from barograph.markets.evidence import MarketEvidence, Outage
 from barograph.markets.judge import MarketConclusion, MarketJudge
 from barograph.markets.liquidations import LiquidationHour
@@ -18,6 +19,7 @@ from barograph.markets.regime import Label, RegimeChange
 from barograph.markets.view import (
     BACKFILL,
     EXCHANGE_HEALTH,
+    LAST_KNOWN,
     LIQUIDATIONS,
     LONG_ACCOUNTS,
     PERPETUALS,
@@ -526,3 +528,22 @@ def test_two_contracts_of_a_major_that_change_places_stop_nothing() -> None:
     after = evidence_of(concluded(end + 2 * HOUR, (0.01, 0.01), TWIN).market)
     hours = [past.at for past in after.trailing.hours("BTC")]
     assert hours == [end, end + HOUR, end + 2 * HOUR]
+
+
+def test_last_known_values_are_those_from_before_a_dispute(judge: MarketJudge) -> None:
+    def known(at: int, usd: float) -> tuple[int, float]:
+        held = reading(at, (changed(BTC, open_interest_usd=usd), ETH))
+        conclusion = stored(judge, judge.conclude(held, at))
+        feed = LAST_KNOWN.of("bybit")
+        if feed.name in dict(conclusion.publications):
+            assert published(conclusion, feed) == judge.last_known
+        bitcoin = judge.last_known.contracts["BTCUSDT"]
+        return bitcoin.at, bitcoin.open_interest_usd
+
+    assert known(START, 5e9) == (START, 5e9)
+    assert known(START + 5_000, 6e9) == (START, 5e9), "once per minute"
+    at = START + MINUTE
+    assert known(at, 6e9) == (at, 6e9)
+    judge.disputed = {"open-interest": Dispute("bybit", "open-interest", at, "it doubled")}
+    judge.forget_frames(at)
+    assert known(at + MINUTE, 6e9) == (START, 5e9)

@@ -645,6 +645,8 @@ class Venue(Record):
     state: str
     disputed: tuple[VenueDispute, ...]
     liquidationPriceKind: str | None = None
+    openInterestUsd: float | None = None
+    sharePct: float | None = None
     contracts: int | None = None
     openInterestContracts: int | None = None
     watchedPct: float | None = None
@@ -656,10 +658,22 @@ class Venue(Record):
     terms: VenueTerms | None = None
 
 
+class VenueNotRead(Record):
+    """A large venue that is in no total, and why."""
+
+    venue: str
+    title: str
+    reason: str
+
+
 class Venues(ListPage):
-    """The configured venues, the primary first."""
+    """The configured venues, the primary first, and the open interest of all coins."""
 
     venues: tuple[Venue, ...]
+    openInterestMissing: tuple[MissingVenue, ...] = ()
+    notRead: tuple[VenueNotRead, ...] = ()
+    totalOpenInterestUsd: float | None = None
+    openInterestWithMissingUsd: float | None = None
 
 
 class Point(Record):

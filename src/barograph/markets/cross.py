@@ -3,7 +3,7 @@
 Venues match by the coin that each of them declares, never by price.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import NamedTuple
@@ -14,7 +14,9 @@ from barograph.markets.cross_coins import (
     OPEN_INTEREST,
     CrossCoin,
     CrossVenue,
+    Missing,
     State,
+    Total,
     coin_of_venues,
     depth,
     is_far,
@@ -86,6 +88,12 @@ class CrossMarket(NamedTuple):
     """BTC, ETH and SOL, then the others, the largest open interest first. A venue that is missing
     counts with its last known values, so no coin changes its place."""
 
+    by_venue: Mapping[str, float]
+    """The open interest that is in the totals of the coins, by venue."""
+
+    open_interest: Total
+    """Of all coins, in USD."""
+
     @property
     def as_of(self) -> int:
         """The time of the oldest fresh reading."""
@@ -126,7 +134,29 @@ def cross_market(facts: Mapping[str, VenueFacts], limits: FreshnessLimits, now: 
         coin_of_venues(asset, [*entries, *unread], wrong) for asset, entries in listed.items()
     ]
     compared.sort(key=lambda each: (each.asset not in MAJORS, -_size(each), each.asset))
-    return CrossMarket(now, limits, facts, fresh, {coin.asset: coin for coin in compared})
+    by_asset = {coin.asset: coin for coin in compared}
+    return CrossMarket(now, limits, facts, fresh, by_asset, *_market_total(compared))
+
+
+def _market_total(coins: Iterable[CrossCoin]) -> tuple[dict[str, float], Total]:
+    known: dict[str, float] = defaultdict(float)
+    missing: dict[str, list[Missing]] = defaultdict(list)
+    for coin in coins:
+        for entry in coin.counted:
+            known[entry.venue] += entry.interest_usd or 0.0
+        for each in coin.open_interest.missing:
+            missing[each.venue].append(each)
+    lacks = [_all_missing(venue, each) for venue, each in missing.items()]
+    return known, Total(sum(known.values()) if known else None, None, lacks)
+
+
+def _all_missing(venue: str, coins: Sequence[Missing]) -> Missing:
+    """What a venue lacks, for the most common reason."""
+    reason, count = Counter(each.reason for each in coins).most_common(1)[0]
+    last = [each.last_usd for each in coins if each.last_usd is not None]
+    oldest = min((each.last_at for each in coins if each.last_at is not None), default=None)
+    of = f"{count} coins: {reason}" if count > 1 else reason
+    return Missing(venue, of, sum(last) if last else None, None, oldest)
 
 
 def _last_values(facts: VenueFacts, now: int) -> dict[str, KnownValues]:

@@ -174,6 +174,9 @@ class CrossCoin(NamedTuple):
 
     asset: str
     venues: Sequence[CrossVenue]
+    counted: Sequence[CrossVenue]
+    """Those whose open interest is in the total."""
+
     deepest: str | None
     """The venue with the largest open interest, whose mark the others are compared with."""
 
@@ -227,6 +230,7 @@ def coin_of_venues(
     settled_to = _common_end(entry for entry in entries if entry.state != "different asset")
     entries = [_settled(entry, settled_to) for entry in entries]
     expected = [entry for entry in entries if entry.state != "different asset"]
+    counted = [entry for entry in expected if entry.missing() is None]
     weights = _weights(entries)
     funding = [
         weight * each.funding_8h_pct / 100
@@ -237,9 +241,10 @@ def coin_of_venues(
     return CrossCoin(
         asset=asset,
         venues=entries,
+        counted=counted,
         deepest=None if deepest is None else deepest[1].venue,
-        open_interest=_interest(expected),
-        change=_change(expected),
+        open_interest=_interest(counted, _missing(expected)),
+        change=_change(counted),
         volume=_volume(expected),
         funding_8h_pct=sum(funding) if funding else None,
         weights=weights,
@@ -298,10 +303,10 @@ def _compared(
     return entry._replace(state="disputed", reason=why, disputed=(*entry.disputed, PRICE))
 
 
-def _interest(entries: Sequence[CrossVenue]) -> Total:
-    known = [each for each in entries if each.missing() is None]
-    usd, coins = [each.interest_usd for each in known], [each.interest_coins for each in known]
-    return Total(_sum(usd), None if None in coins else _sum(coins), _missing(entries))
+def _interest(counted: Sequence[CrossVenue], missing: Sequence[Missing]) -> Total:
+    coins = [each.interest_coins for each in counted]
+    usd = _sum(each.interest_usd for each in counted)
+    return Total(usd, None if None in coins else _sum(coins), missing)
 
 
 def _volume(entries: Sequence[CrossVenue]) -> Total:
@@ -347,17 +352,14 @@ def _weights(entries: Sequence[CrossVenue]) -> list[float | None]:
     return [None if each is None or not total else 100 * each / total for each in usd]
 
 
-def _change(entries: Sequence[CrossVenue]) -> Change | None:
+def _change(counted: Sequence[CrossVenue]) -> Change | None:
     """The same contracts at both ends."""
-    known = [
-        (each, each.contract, each.before)
-        for each in entries
-        if each.contract is not None and each.before is not None and each.missing() is None
-    ]
     pairs = [
-        (entry, contract, before, before.open_interest_usd)
-        for entry, contract, before in known
-        if before.open_interest_usd is not None
+        (each, each.contract, each.before, each.before.open_interest_usd)
+        for each in counted
+        if each.contract is not None
+        and each.before is not None
+        and each.before.open_interest_usd is not None
     ]
     if not pairs:
         return None

@@ -27,6 +27,7 @@ from barograph.markets.cross_coins import (
     Missing,
     PriceRange,
     State,
+    Total,
 )
 from barograph.markets.documents import FundingRatePct, NextFundingTime
 from barograph.markets.perpetuals import AsOf
@@ -34,6 +35,7 @@ from barograph.markets.settlements import RATE_DIGITS, WINDOW_DAYS, yearly
 from barograph.markets.view import FreshnessLimits
 from barograph.terms.sources import SOURCES, Unconfirmed
 from barograph.venues.facts import Completeness
+from barograph.venues.registry import NOT_READ
 
 CROSS_PATH = "/api/v1/cross"
 VENUES_PATH = "/api/v1/venues"
@@ -273,6 +275,8 @@ class VenueEntry(WireModel):
     liquidations: Complete
     liquidationPriceKind: Annotated[Text, _is("Null without liquidations.")]
     openInterestCounting: Counting
+    openInterestUsd: Annotated[Number, _is("One-sided, of the coins in whose totals it is.")]
+    sharePct: Annotated[Number, _is("Share of `openInterestWithMissingUsd`, in percent.")]
     contracts: Annotated[int | None, _is("Number of its crypto perpetuals.")]
     openInterestContracts: Annotated[int | None, _is("Those with a known open interest.")]
     watchedPct: WatchedPct
@@ -286,9 +290,23 @@ class VenueEntry(WireModel):
     terms: VenueTerms | None
 
 
+class VenueNotRead(WireModel):
+    """A large venue that is in no total, and why."""
+
+    venue: str
+    title: str
+    reason: str
+
+
 class VenueList(ListBody):
     """The configured venues, the primary first."""
 
+    totalOpenInterestUsd: Annotated[
+        Number, _is("Of all coins: partial if `openInterestMissing` names a venue.")
+    ]
+    openInterestMissing: list[MissingVenue]
+    openInterestWithMissingUsd: Number
+    notRead: Annotated[list[VenueNotRead], _is("Large venues that no instance reads, and why.")]
     venues: list[VenueEntry]
     next: NoNext
 
@@ -435,6 +453,7 @@ def _details(market: CrossMarket, each: CrossVenue) -> dict[str, Any]:
     at = each.as_of if known is None else known.open_interest_at or each.as_of
     return {
         **{name: None if known is None else getattr(known, field) for name, field in _OWN.items()},
+        "basisPct": None if known is None else _rounded(known.basis_pct, 6),
         "as_of": _text(each.as_of),
         "open_interest_as_of": None if each.interest_usd is None else _text(at),
         "openInterestCounting": facts.venue.open_interest,
@@ -472,23 +491,46 @@ class VenueRoles(NamedTuple):
 
 
 def venues_document(
-    facts: Mapping[str, VenueFacts], roles: VenueRoles, limits: FreshnessLimits, now: int
+    facts: Mapping[str, VenueFacts],
+    roles: VenueRoles,
+    market: CrossMarket | None,
+    limits: FreshnessLimits,
+    now: int,
 ) -> Document:
-    """The configured venues."""
-    entries = venue_entries(facts, roles, limits, now)
+    """The configured venues; `market` is None without a fresh reading."""
+    entries = venue_entries(facts, roles, market, limits, now)
     head = ListHead(now, roles.in_use, facts[roles.in_use].venue.source)
-    body = head.encode("venues", [entry.encode() for entry in entries], None)
+    total = Total(None, None, ()) if market is None else market.open_interest
+    also = {
+        "totalOpenInterestUsd": _rounded(total.usd, 2),
+        "openInterestMissing": list(map(_missing, total.missing)),
+        "openInterestWithMissingUsd": _rounded(total.with_missing_usd, 2),
+        "notRead": [each._asdict() for each in NOT_READ],
+    }
+    body = head.encode("venues", [entry.encode() for entry in entries], None, also)
     return Document(body, until=now + KEEP_MS, modified=now)
 
 
 def venue_entries(
-    facts: Mapping[str, VenueFacts], roles: VenueRoles, limits: FreshnessLimits, now: int
+    facts: Mapping[str, VenueFacts],
+    roles: VenueRoles,
+    market: CrossMarket | None,
+    limits: FreshnessLimits,
+    now: int,
 ) -> list[VenueEntry]:
-    """What each configured venue publishes, and its health."""
-    return [_venue(fact, roles, limits, now) for fact in facts.values()]
+    """What each configured venue publishes, its share, and its health."""
+    return [_venue(fact, roles, market, limits, now) for fact in facts.values()]
 
 
-def _venue(facts: VenueFacts, roles: VenueRoles, limits: FreshnessLimits, now: int) -> VenueEntry:
+def _venue(
+    facts: VenueFacts,
+    roles: VenueRoles,
+    market: CrossMarket | None,
+    limits: FreshnessLimits,
+    now: int,
+) -> VenueEntry:
+    usd = None if market is None else market.by_venue.get(facts.venue.name)
+    total = None if market is None else market.open_interest.with_missing_usd
     venue, reading, totals = facts.venue, facts.reading, facts.fresh_totals(limits, now)
     contracts = None if reading is None else reading.contracts
     state, reason = facts.state(limits, now)
@@ -506,6 +548,8 @@ def _venue(facts: VenueFacts, roles: VenueRoles, limits: FreshnessLimits, now: i
         liquidations=venue.liquidations,
         liquidationPriceKind=venue.liquidation_price or None,
         openInterestCounting=venue.open_interest,
+        openInterestUsd=_rounded(usd, 2),
+        sharePct=round(100 * usd / total, 2) if usd is not None and total else None,
         contracts=None if contracts is None else len(contracts),
         openInterestContracts=None
         if contracts is None

@@ -200,7 +200,8 @@ class CrossAnswer:
         """The configured venues."""
         reader, board = self.reader, self.board
         facts, roles = reader.facts(board), reader.roles(board)
-        return venues_document(facts, roles, reader.limits, board.clock())
+        market = reader.known_market(board)
+        return venues_document(facts, roles, market, reader.limits, board.clock())
 
     def listed(self, given: Mapping[str, str]) -> Document:
         """All coins, or the first up to `limit`; raises as `CrossReader.market`."""

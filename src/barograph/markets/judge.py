@@ -167,7 +167,7 @@ class MarketJudge:
         self._trailing = TrailingRecord()
         self._frames = FrameRecord()
         self._framed: int | None = None
-        self._known = LastKnown()
+        self.last_known, self._known_minute = LastKnown(), 0
         self.disputed: Mapping[Measure, Dispute] = {}
         """What is disputed now: it is recorded with a mark, but nothing is judged by it."""
 
@@ -190,7 +190,7 @@ class MarketJudge:
         await self.load_settled(tx, now)
         first = now - DAY - NEAR
         self._frames = FrameRecord(await store.frames_between(tx, self.venue, first, now))
-        self._known = await latest_snapshot(tx, LAST_KNOWN.of(self.venue)) or self._known
+        self.last_known = await latest_snapshot(tx, LAST_KNOWN.of(self.venue)) or self.last_known
         if reading is None:
             return
         self.regime = await store.newest_of(tx, REGIME, self.venue)
@@ -254,9 +254,9 @@ class MarketJudge:
         the end of an outage.
         """
         is_new = reading is not self.reading  # the last one comes again at a change of venue
-        rows, frames = self._due_rows(reading), self._due_frames(reading)
-        if frames and now is not None:
-            self._known = with_reading(self._known, reading)
+        rows = self._due_rows(reading)
+        if now is not None:
+            self._know(reading)
         if self.is_in_use and "open-interest" in self.disputed:
             reading = without_open_interest(reading)
         live = _bases(reading)
@@ -290,7 +290,7 @@ class MarketJudge:
             watched=self._liquidations.unsaved_spans,
             regime_changes=list(self._changes),
             liquidation_hours=closed,
-            frames=frames,
+            frames=self._due_frames(reading),
             disputed_sides=sides,
             listings=list(self._listing_changes),
             events=[
@@ -495,8 +495,8 @@ class MarketJudge:
             Publication.of(self._feed(LISTINGS), listings),
             Publication.of(self._feed(DAY_AGO), day_ago),
         ]
-        if self._known.contracts:
-            feeds.append(Publication.of(LAST_KNOWN.of(self.venue), self._known))
+        if self.last_known.contracts:
+            feeds.append(Publication.of(LAST_KNOWN.of(self.venue), self.last_known))
         return [feed for feed in feeds if self._published.get(feed.feed) != feed.payload]
 
     def _add_to_trailing(self, row: ReadingRow) -> None:
@@ -564,10 +564,16 @@ class MarketJudge:
             return []
         return [stored(frame_of(reading.as_of, reading.contracts))]
 
+    def _know(self, reading: Perpetuals) -> None:
+        """Take the last known values, once per minute."""
+        minute = reading.as_of // MINUTE
+        if self._known_minute != minute and not self.disputed.keys() & READ:
+            self.last_known, self._known_minute = with_reading(self.last_known, reading), minute
+
     def forget_frames(self, since: int) -> None:
         """Forget the values since a disputed error may have begun."""
         self._frames.forget_from(since)
-        self._known = without(self._known, since, self._frames.newest_first())
+        self.last_known = without(self.last_known, since, self._frames.newest_first())
 
     def _row(
         self, resolution: Resolution, at: int, each: Perpetual, read_at: int, disputed: str

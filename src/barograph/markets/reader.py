@@ -192,6 +192,13 @@ class CrossReader:
             kept = self._kept = self._compare(board, now)
         return kept
 
+    def known_market(self, board: Board) -> CrossMarket | None:
+        """The same; None if no venue has a fresh reading."""
+        try:
+            return self.market(board)
+        except UpstreamUnavailable:
+            return None
+
     def coin(self, market: CrossMarket, text: str) -> CrossCoin:
         """The coin of the newest comparison that a text names; raises as `asset`."""
         if text in market.coins:  # another may differ only in case

@@ -187,23 +187,27 @@ def perpetuals_result(body: bytes, sort: str, limit: int, members: Iterable[str]
     return msgspec.json.encode({**head, "perpetuals": rows})
 
 
+HEAD_MEMBERS = ("as_of", "source", "notice")
 CROSS_MEMBERS = (
-    *("as_of", "source", "notice", "coin", "totalOpenInterestUsd", "openInterestMissing"),
+    *(*HEAD_MEMBERS, "coin", "totalOpenInterestUsd", "openInterestMissing"),
+    *("openInterestWithMissingUsd", "openInterestChange24h", "totalVolume24hUsd"),
     *("weightedFundingRatePct8h", "fundingMissing", "settledTo", "fundingSpread"),
-    "liquidations24hAtLeastUsd",
+    *("priceRange", "liquidations24hAtLeastUsd"),
 )
 VENUE_MEMBERS = (
     *("venue", "state", "reason", "role", "inUse", "ageSeconds", "disputed", "priceKind", "quote"),
     *("longAccounts", "liquidations", "contracts", "contract", "pricePerCoin", "fundingRatePct8h"),
     *("fundingIntervalHours", "settledPct8h", "settledPct24h", "settledPct7d", "settledPct30d"),
-    *("settledYearlyPct30d", "openInterestUsd", "weightPct", "liquidations24h"),
+    *("settledYearlyPct30d", "openInterestUsd", "sharePct", "volume24hUsd"),
+    "liquidations24h",
 )
 
 
 def cross_result(body: bytes) -> bytes:
     """What a model needs of a coin at all venues, or of the venues."""
     page = msgspec.json.decode(body)
-    head = {name: page[name] for name in CROSS_MEMBERS if name in page}
+    members = CROSS_MEMBERS if "coin" in page else HEAD_MEMBERS
+    head = {name: page[name] for name in members}
     rows = [
         {name: venue[name] for name in VENUE_MEMBERS if name in venue} for venue in page["venues"]
     ]

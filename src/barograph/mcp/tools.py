@@ -172,8 +172,7 @@ TOOLS = (
     Tool(
         PERPETUALS,
         "Perpetuals",
-        "Largest perpetuals by open interest, funding or 24 h price change, up or down. "
-        f"{_SECONDS_OLD}",
+        f"Largest perpetuals by open interest, funding or 24 h price change. {_SECONDS_OLD}",
         {**_SOURCED, "perpetuals": _entries(**PERPETUAL)},
         {
             "sort": {"enum": list(SORTS), "default": next(iter(SORTS)), "type": "string"},
@@ -184,7 +183,7 @@ TOOLS = (
         CROSS,
         "Cross-venue",
         "A coin at each venue: price, funding settled over the same windows, live estimate, "
-        "one-sided open interest; totals or null. No coin: the venues. "
+        "one-sided open interest; partial totals. No coin: the venues. "
         f"{_SECONDS_OLD}",
         {**_SOURCED, "venues": _entries(venue=_TEXT, state=_TEXT)},
         {"coin": _TEXT},
@@ -218,8 +217,7 @@ TOOLS = (
     Tool(
         EVENTS,
         "Events",
-        "What changed, oldest first; by default the newest. Pass the last id as after. An error if "
-        "the database fails.",
+        "What changed, oldest first; by default the newest. Pass the last id as after.",
         {
             **_SOURCED,
             "last_id": {"type": "integer"},
@@ -236,8 +234,8 @@ TOOLS = (
     Tool(
         SERIES,
         "Series",
-        "Recorded history, oldest first; value null is a gap; don't rely on disputed values. "
-        "Continue from next_from until null.",
+        "History, oldest first; null is a gap; don't rely on disputed values. Continue from "
+        "next_from until null.",
         {
             **_SOURCED,
             **dict.fromkeys(("measure", "unit"), _TEXT),
@@ -249,8 +247,9 @@ TOOLS = (
             "measure": {
                 "type": "string",
                 "default": "funding",
-                "description": "price, funding, open-interest, long-accounts, "
-                "settled-funding, liquidations, regime, signals (with key), us10y …",
+                "description": "price, index-price, basis, funding, settled-funding, "
+                "open-interest, open-interest-coins, volume, volume-coins, long-accounts, "
+                "liquidations, regime, signals (key), us10y …",
             },
             "symbol": {"type": "string", "description": "Default BTC; liquidations: all."},
             "key": {"type": "string"},

@@ -382,8 +382,9 @@ async def _coin(site: Site, asset: str, now: int) -> Page:
 async def _venues(site: Site, now: int) -> Page:
     reader, board = site.cross, site.board
     facts = reader.facts(board)
-    entries = venue_entries(facts, reader.roles(board), reader.limits, now)
-    parts = {} if (market := site.compared) is None else market_parts(market)
+    market = site.compared
+    entries = venue_entries(facts, reader.roles(board), market, reader.limits, now)
+    parts = {} if market is None else market_parts(market)
     cards = [
         VenueCard(entry, fact, parts.get(fact.venue.name))
         for entry, fact in zip(entries, facts.values(), strict=True)

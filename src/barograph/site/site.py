@@ -229,10 +229,7 @@ class Site(NamedTuple):
     @property
     def compared(self) -> CrossMarket | None:
         """Every coin at all venues; None without a fresh reading."""
-        try:
-            return self.cross.market(self.board)
-        except UpstreamUnavailable:
-            return None
+        return self.cross.known_market(self.board)
 
     @property
     def switched(self) -> str:

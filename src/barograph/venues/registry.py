@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 from barograph.errors import NotFound
 from barograph.venue_names import VENUE_NAMES
@@ -17,6 +17,20 @@ VENUES: Final[Mapping[str, Venue]] = {
     for name in VENUE_NAMES
 }
 """Imported by name, so that a new venue needs no line here. The facts import no adapter."""
+
+
+class NotRead(NamedTuple):
+    """A large venue that this version doesn't read, and why."""
+
+    venue: str
+    title: str
+    reason: str
+
+
+NOT_READ: Final = (
+    NotRead("bitget", "Bitget", "It does not document which sides its open interest counts."),
+    NotRead("okx", "OKX", "Its terms forbid publishing its data without its written consent."),
+)
 
 
 def publishes_liquidations(venue: str, primary: str) -> bool:
