@@ -135,7 +135,7 @@ class BinanceStream(Listeners):
         parts = urlsplit(cast("Request", connection.request).path)
         streams = dict(parse_qsl(parts.query)).get("streams", "").split("/")
         named = (*topics, *streams, unquote(parts.path.removeprefix(f"{RAW}/")))
-        await super().serve(connection, self._with_path(connection, named))
+        await super().serve(connection, _with_path(connection, named))
 
     async def receive(self, listener: Listener, message: str | bytes) -> None:
         """Subscribe and unsubscribe."""
@@ -143,7 +143,7 @@ class BinanceStream(Listeners):
             request = msgspec.json.decode(message, type=_Request)
         except msgspec.MsgspecError:
             return await listener.say({"error": {"code": 2, "msg": "Invalid request"}})
-        topics = self._with_path(listener.connection, request.params)
+        topics = _with_path(listener.connection, request.params)
         if request.method == "SUBSCRIBE":
             listener.topics |= topics
         else:
@@ -177,9 +177,8 @@ class BinanceStream(Listeners):
         combined = COMBINED if self._market.market.venue == BINANCE else "/stream"
         self._send(f"{combined} {topic}", f'{{"stream":"{topic}","data":{text}}}')
 
-    def _with_path(self, connection: ServerConnection, topics: Iterable[str]) -> set[str]:
-        path = urlsplit(cast("Request", connection.request).path).path
-        if self._market.market.venue != BINANCE:  # the others have no `/market` before the path
-            path = f"/market{path}"
-        path = RAW if path.startswith(f"{RAW}/") else path
-        return {f"{path} {topic}" for topic in topics if topic and " " not in topic}
+
+def _with_path(connection: ServerConnection, topics: Iterable[str]) -> set[str]:
+    path = urlsplit(cast("Request", connection.request).path).path
+    path = RAW if path.startswith(f"{RAW}/") else path
+    return {f"{path} {topic}" for topic in topics if topic and " " not in topic}
