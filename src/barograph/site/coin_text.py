@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from barograph.kit.text import rate, usd
 from barograph.markets.cross import CrossMarket
-from barograph.markets.cross_coins import CrossCoin, Missing, Total
+from barograph.markets.cross_coins import PRICE, CrossCoin, CrossVenue, Missing, Total
 from barograph.markets.perpetuals import percent_change
 from barograph.site.templating import shown
 from barograph.venues.records import PastValues, Perpetual
@@ -42,6 +42,14 @@ def missing_text(missing: Sequence[Missing]) -> str:
 def total_note(total: Total) -> str:
     """What is missing from a sum; empty if all is there, and if nothing is known."""
     return "" if total.usd is None else missing_text(total.missing)
+
+
+def short_total(total: Total) -> str:
+    """A sum, and after it what was missing: `$9.93B +$5.60B`."""
+    last = sum(each.last_usd or 0.0 for each in total.missing)
+    return shown(total.usd, usd) + (
+        f" +{usd(last)}" if last else " partial" if total.missing else ""
+    )
 
 
 def total_text(total: Total) -> str:
@@ -239,12 +247,31 @@ class Priced(NamedTuple):
         return percent_change(self.contract.last_price, before)
 
 
+def priced_at(coin: CrossCoin) -> list[Priced]:
+    """The contracts whose prices count, the largest open interest first."""
+    known = sorted(coin.venues, key=lambda each: (each.venue != coin.deepest, -_held(each)))
+    return [
+        Priced(each.venue, each.contract, each.as_of, each.before)
+        for each in known
+        if each.contract is not None
+        and each.as_of is not None
+        and each.state != "different asset"
+        and PRICE not in each.disputed
+    ]
+
+
+def _held(entry: CrossVenue) -> float:
+    return entry.interest_usd or 0.0
+
+
 def priced_entry(coin: CrossCoin) -> Priced | None:
-    """The contract at the venue with the largest open interest."""
-    for each in coin.venues:
-        if each.venue == coin.deepest and each.contract is not None and each.as_of is not None:
-            return Priced(each.venue, each.contract, each.as_of, each.before)
-    return None
+    """The contract whose price stands for a coin: that of the largest venue."""
+    return next(iter(priced_at(coin)), None)
+
+
+def day_change(coin: CrossCoin) -> float | None:
+    """The change of the price in 24 hours, at the largest venue that has both prices."""
+    return next((pct for each in priced_at(coin) if (pct := each.day_pct) is not None), None)
 
 
 def funding_change(coin: CrossCoin) -> float | None:

@@ -82,7 +82,7 @@ def select_rows(
     rows = [
         CrossRow(coin, (*_numbers(coin, -rank), *(_rate_at(coin, venue) for venue in venues)))
         for rank, coin in enumerate(market.coins.values())
-        if query.finds(coin.asset, _names(coin))
+        if query.finds(coin.asset, contract_names(coin))
     ]
     names = (*NUMBERS, *venues)
     # A venue that is not read now has no numbers: the usual order.
@@ -131,7 +131,7 @@ def result_cells(coin: CrossCoin) -> str:
 
 def line_start(row: CrossRow, folder: str) -> str:
     """The start of a coin's row, with its name and the data to sort and search by."""
-    name, names = str(escape(row.coin.asset)), " ".join(dict.fromkeys(_names(row.coin)))
+    name, names = str(escape(row.coin.asset)), " ".join(dict.fromkeys(contract_names(row.coin)))
     numbers = " ".join("" if number is None else repr(number) for number in row.numbers)
     more = f' data-names="{names}"' if names else ""
     linked = f'<a href="{folder}{name}">{name}</a>' if has_page(row.coin.asset) else name
@@ -174,7 +174,8 @@ def _rate_at(coin: CrossCoin, venue: str) -> float | None:
     return next((settled.pct_8h for settled in known if settled is not None), None)
 
 
-def _names(coin: CrossCoin) -> Sequence[str]:
+def contract_names(coin: CrossCoin) -> Sequence[str]:
+    """The names of its contracts, for a search."""
     known = (venue.contract for venue in coin.venues if venue.contract is not None)
     return [name for each in known for name in names_of(each)]
 

@@ -18,9 +18,9 @@ from barograph.markets.view import PERPETUALS
 from barograph.site.charts.svg import Box, number, text_of
 from barograph.site.coin_text import (
     Pages,
+    day_change,
     interest_text,
     market_totals,
-    priced_entry,
     total_text,
     venues_text,
 )
@@ -138,8 +138,7 @@ class HeatCell(NamedTuple):
     @property
     def change_pct(self) -> float | None:
         """The price change of 24 hours."""
-        priced = priced_entry(self.coin)
-        return None if priced is None else priced.day_pct
+        return day_change(self.coin)
 
     @property
     def title(self) -> str:

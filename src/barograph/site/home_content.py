@@ -21,13 +21,13 @@ from barograph.site.charts.small import sparkline
 from barograph.site.coin_text import (
     MarketTotals,
     Pages,
-    Priced,
     absent_text,
+    day_change,
     funding_change,
-    interest_text,
     market_totals,
     missing_text,
     priced_entry,
+    short_total,
     total_note,
     venues_text,
 )
@@ -87,9 +87,9 @@ def day_movers(market: CrossMarket, pages: Pages) -> tuple[MoverList, ...]:
         if held is None or held < FLOOR_USD:
             continue
         if priced is not None:
-            prices.append((priced.day_pct, coin, price(priced.price)))
+            prices.append((day_change(coin), coin, price(priced.price)))
         if change is not None:
-            interest.append((change.coins_pct, coin, interest_text(coin)))
+            interest.append((change.coins_pct, coin, short_total(coin.open_interest)))
         if coin.funding_8h_pct is not None:
             funding.append((_basis_points(coin), coin, rate(coin.funding_8h_pct)))
     return (
@@ -298,14 +298,21 @@ def market_now(
 def figures_of(asset: Asset, in_use: str, weeks: Weeks) -> list[Figure]:
     """The numbers of an asset; `in_use` is the venue of its long accounts."""
     coin, week = asset.coin, weeks.get(asset.symbol, {})
-    priced = None if coin is None else priced_entry(coin)
     change = None if coin is None else coin.change
     interest, volume = (NO_TOTAL,) * 2 if coin is None else (coin.open_interest, coin.volume)
     missing = () if coin is None else coin.funding_missing
     return [
-        _price_figure(priced, sparkline(week.get("price", ()))),
-        _funding_figure(None if coin is None else coin.funding_8h_pct, missing_text(missing)),
-        _interest_figure(interest, None if change is None else change.coins_pct),
+        _price_figure(coin, sparkline(week.get("price", ()))),
+        _funding_figure(
+            None if coin is None else coin.funding_8h_pct,
+            sparkline(week.get("funding", ())),
+            missing_text(missing),
+        ),
+        _interest_figure(
+            interest,
+            None if change is None else change.coins_pct,
+            sparkline(week.get("open-interest", ())),
+        ),
         _volume_figure(volume),
         Figure(
             f"Long accounts at {in_use}",
@@ -327,22 +334,23 @@ def market_figures(totals: MarketTotals) -> list[Figure]:
 
 
 NO_TOTAL = Total(None, None, ())
+_NO_LINE = Markup()
 
 
-def _price_figure(priced: Priced | None, line: Markup) -> Figure:
-    if priced is None:
+def _price_figure(coin: CrossCoin | None, line: Markup) -> Figure:
+    priced = None if coin is None else priced_entry(coin)
+    if coin is None or priced is None:
         return Figure("Price", UNKNOWN)
     note = f"{priced.contract.quote} at {VENUES[priced.venue].title}"
-    return Figure("Price", price(priced.price), "", *_moved(priced.day_pct), line, note)
+    return Figure("Price", price(priced.price), "", *_moved(day_change(coin)), line, note)
 
 
-def _funding_figure(pct: float | None, note: str = "") -> Figure:
-    return Figure("Funding per 8 h", shown(pct, rate), funding_tint(pct), note=note)
+def _funding_figure(pct: float | None, line: Markup = _NO_LINE, note: str = "") -> Figure:
+    return Figure("Funding per 8 h", shown(pct, rate), funding_tint(pct), line=line, note=note)
 
 
-def _interest_figure(total: Total, moved: float | None) -> Figure:
-    moves = _moved(moved)
-    return Figure(_INTEREST, shown(total.usd, usd), "", *moves, note=total_note(total))
+def _interest_figure(total: Total, moved: float | None, line: Markup = _NO_LINE) -> Figure:
+    return Figure(_INTEREST, shown(total.usd, usd), "", *_moved(moved), line, total_note(total))
 
 
 def _volume_figure(total: Total) -> Figure:
@@ -369,7 +377,7 @@ def _headline(btc: Asset) -> str:
     if btc.coin is None or priced is None:
         return "No venue lists BTC."
     level = f"{price(priced.price)} {priced.contract.quote} at {VENUES[priced.venue].title}"
-    percent = priced.day_pct
+    percent = day_change(btc.coin)
     if percent is None:
         return f"BTC is at {level}."
     return f"BTC {_direction(percent)} in 24 hours {'to' if round(percent, 1) else 'at'} {level}."
