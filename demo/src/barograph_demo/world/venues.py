@@ -21,7 +21,7 @@ HYPERLIQUID: Final = "hyperliquid"
 BINANCE: Final = "binance"
 ASTER: Final = "aster"
 GATE: Final = "gate"
-VENUES: Final = (HYPERLIQUID, BINANCE, GATE)
+VENUES: Final = (HYPERLIQUID, BINANCE, GATE, ASTER)
 """The venues that the demo reads beside Bybit."""
 
 TRADING: Final = "TRADING"
