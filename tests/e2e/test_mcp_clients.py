@@ -23,6 +23,7 @@ ENDPOINTS = {
     "get_signals": "/api/v1/signals",
     "get_guides": "/api/agent/guides",
     "list_perpetuals": "/api/v1/perpetuals",
+    "get_carry": "/api/v1/carry?limit=10",
     "get_events": "/api/v1/events?limit=20",
     "get_series": "/api/v1/series/funding?limit=200",
 }

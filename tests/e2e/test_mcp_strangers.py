@@ -26,6 +26,7 @@ TOOLS: dict[str, tuple[dict[str, Any], str]] = {
     "get_status": ({}, "/api/status"),
     "list_perpetuals": ({"limit": 2}, "/api/v1/perpetuals"),
     "get_cross_venue": ({"coin": "BTC"}, "/api/v1/cross/BTC"),
+    "get_carry": ({}, "/api/v1/carry?limit=10"),
     "get_events": ({}, "/api/v1/events?limit=20"),
     "get_series": ({"measure": "price"}, "/api/v1/series/price?limit=200"),
 }

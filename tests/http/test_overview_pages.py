@@ -151,6 +151,20 @@ def test_funding_is_sorted_by_each_venue(two: SiteService, query: str, coins: li
     assert list(rates(two, query)) == coins
 
 
+def test_carry_has_the_best_pair_first_and_what_each_venue_settled_per_year(
+    two: SiteService,
+) -> None:
+    page = two.look("/carry?window=8h")
+    rows = [[cell.replace("\xa0", " ") for cell in row] for row in page.tables[0][1:3]]
+
+    assert rows == [
+        ["BTC", "+76.65 % short Hyperliquid, long Bybit", "—", "+10.95 %", "+87.60 %"],
+        ["1000PEPE", "—", "—", "+65.70 %", "—"],
+    ]
+    assert "Fees and prices are not included." in page.text
+    assert two.look("/carry").tables[0][1][3:] == ["—", "—"]
+
+
 def liquidated(site: SiteService, *, gap: int = 0) -> None:
     """Record a long of 300 USD and a short of 100 USD yesterday, and nothing today."""
     noon = MIDNIGHT - 12 * HOUR

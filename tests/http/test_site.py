@@ -17,6 +17,7 @@ from support.service import BASE_URL
 PAGES = (
     *("/", "/markets", "/cross", "/venues", "/signals", "/briefs", "/guides", "/record"),
     *("/developers", "/pricing", "/status", "/heatmap", "/funding", "/liquidations", "/accuracy"),
+    "/carry",
 )
 PATHS = [
     *PAGES,

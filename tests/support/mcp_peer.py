@@ -17,7 +17,7 @@ CLIENT = {"name": "test", "version": "1"}
 
 SHAPED = {
     *("get_derivatives", "get_market", "list_perpetuals", "get_cross_venue", "get_events"),
-    "get_series",
+    *("get_series", "get_carry"),
 }
 """Tools that say more than their endpoint, or less and in another order."""
 

@@ -41,6 +41,7 @@ TOOL_NAMES = (
     "get_market",
     "list_perpetuals",
     "get_cross_venue",
+    "get_carry",
     "get_briefs",
     "get_signals",
     "get_guides",

@@ -82,6 +82,9 @@ def tool_reads(
         tools.CROSS: lambda query, _: cross_result(
             (cross.one(query["coin"]) if "coin" in query else cross.venues()).body
         ),
+        tools.CARRY: lambda query, _: page_result(
+            cross.carry(query).body, BY_NAME[tools.CARRY].output
+        ),
         tools.BRIEFS: lambda query, _: briefs.document(board, int(query["limit"]), clock()).body,
         tools.SIGNALS: lambda *_: signals.document(board, clock()).body,
         tools.GUIDES: lambda *_: guides.body,

@@ -13,7 +13,9 @@ from barograph.errors import InvalidRequest
 from barograph.events.records import EVENT_TYPES
 from barograph.guides.documents import Guides
 from barograph.kit.wire import Schema, WireModel
-from barograph.markets.documents import AssetSnapshot, MarketState, PerpetualRecord
+from barograph.markets.carry import DEFAULT_WINDOW
+from barograph.markets.documents import MarketState, PerpetualRecord
+from barograph.markets.settlements import WINDOW_DAYS
 from barograph.markets.symbols import DEFAULT_SYMBOL, PATTERN, RULE, normalized
 from barograph.signals.documents import PublicSignals
 from barograph.status.rules import ServiceStatus
@@ -24,6 +26,7 @@ from barograph.status.rules import ServiceStatus
     MARKET,
     PERPETUALS,
     CROSS,
+    CARRY,
     BRIEFS,
     SIGNALS,
     GUIDES,
@@ -131,20 +134,13 @@ _SYMBOL: Schema = {
 }
 
 _TEXT: Schema = {"type": "string"}
-_STATED = {"statedFundingRatePct": _NUMBER, "fundingIntervalHours": _NUMBER}
+_ASSETS = _entries(symbol=_TEXT, available={"type": "boolean"})
 _SOURCED = {"as_of": _TEXT, "source": _TEXT, "notice": _TEXT}
-_POINT = {
-    "at": _TEXT,
-    "value": _nullable("number", "string"),
-    "origin": _TEXT_OR_NULL,
-    "watched": _NUMBER,
-}
-_COMPARED = (
-    *("lastPrice", "openInterestUsd", "longAccountPct", "fundingIntervalHours"),
+_SECONDS_OLD = "Seconds old, or an error."
+PERPETUAL = (
+    *("symbol", "lastPrice", "openInterestUsd", "longAccountPct", "fundingIntervalHours"),
     *("fundingRatePct8h", "priceChange24hPct"),
 )
-_SECONDS_OLD = "Seconds old, or an error."
-PERPETUAL = {"symbol": _TEXT, **dict.fromkeys(_COMPARED, _NUMBER)}
 """What a model needs to compare perpetuals."""
 
 TOOLS = (
@@ -153,27 +149,31 @@ TOOLS = (
         "Market state",
         "BTC, ETH, SOL perpetuals, funding per 8 h, 24 h liquidations, regime, citation. "
         f"{_SECONDS_OLD}",
-        {**_members(MarketState), "assets": _entries(**_members(AssetSnapshot))},
+        {**_members(MarketState), "assets": _ASSETS},
     ),
     Tool(
         DERIVATIVES,
         "Derivatives",
         "Price, funding per 8 h and as stated, open interest, long accounts of one perpetual; "
         f"available is false if unknown. {_SECONDS_OLD}",
-        {**_members(PerpetualRecord), **_STATED, "as_of": _TEXT},
+        {
+            **_members(PerpetualRecord),
+            **dict.fromkeys(("statedFundingRatePct", "fundingIntervalHours"), _NUMBER),
+            "as_of": _TEXT,
+        },
         {"symbol": _SYMBOL},
     ),
     Tool(
         MARKET,
         "Market",
         f"Price, funding per 8 h, open interest, long accounts of BTC, ETH, SOL. {_SECONDS_OLD}",
-        {**_SOURCED, "assets": _entries(**_members(AssetSnapshot), **_STATED)},
+        {**_SOURCED, "assets": _ASSETS},
     ),
     Tool(
         PERPETUALS,
         "Perpetuals",
         f"Largest perpetuals by open interest, funding or 24 h price change. {_SECONDS_OLD}",
-        {**_SOURCED, "perpetuals": _entries(**PERPETUAL)},
+        {**_SOURCED, "perpetuals": _entries(symbol=_TEXT)},
         {
             "sort": {"enum": list(SORTS), "default": next(iter(SORTS)), "type": "string"},
             "limit": _limit(1, 20, MAX_ROWS),
@@ -187,6 +187,17 @@ TOOLS = (
         f"{_SECONDS_OLD}",
         {**_SOURCED, "venues": _entries(venue=_TEXT, state=_TEXT)},
         {"coin": _TEXT},
+    ),
+    Tool(
+        CARRY,
+        "Carry",
+        "Settled funding by venue; the best pair first. Fees and prices are not included.",
+        {**_SOURCED, "window": _TEXT, "notIncluded": _TEXT, "carry": _entries(coin=_TEXT)},
+        {
+            "window": {"type": "string", "enum": list(WINDOW_DAYS), "default": DEFAULT_WINDOW},
+            "coin": _TEXT,
+            "limit": _limit(1, 10, MAX_ROWS),
+        },
     ),
     Tool(
         BRIEFS,
@@ -241,7 +252,7 @@ TOOLS = (
             **dict.fromkeys(("measure", "unit"), _TEXT),
             **dict.fromkeys(("venue", "symbol", "next_from"), _TEXT_OR_NULL),
             "interval_seconds": _NUMBER,
-            "points": _entries(**_POINT),
+            "points": _entries(at=_TEXT, value=_nullable("number", "string")),
         },
         {
             "measure": {

@@ -39,7 +39,7 @@ from barograph.site.site import INCOMPLETE_PAGE_MS, Site, redirect, unknown_name
 from barograph.site.status import detail_html
 from barograph.site.table_query import Column, TableQuery
 from barograph.site.templating import funding_tint, shown, utc_text
-from barograph.venues.registry import VENUES
+from barograph.venues.registry import NOT_READ, VENUES
 
 SORTS = ("symbol", "listed", "open-interest", "volume", "funding", "spread")
 NUMBERS = SORTS[1:]
@@ -82,7 +82,7 @@ def select_rows(
     rows = [
         CrossRow(coin, (*_numbers(coin, -rank), *(_rate_at(coin, venue) for venue in venues)))
         for rank, coin in enumerate(market.coins.values())
-        if query.finds(coin.asset, _names(coin))
+        if query.finds(coin.asset, contract_names(coin))
     ]
     names = (*NUMBERS, *venues)
     # A venue that is not read now has no numbers: the usual order.
@@ -131,7 +131,7 @@ def result_cells(coin: CrossCoin) -> str:
 
 def line_start(row: CrossRow, folder: str) -> str:
     """The start of a coin's row, with its name and the data to sort and search by."""
-    name, names = str(escape(row.coin.asset)), " ".join(dict.fromkeys(_names(row.coin)))
+    name, names = str(escape(row.coin.asset)), " ".join(dict.fromkeys(contract_names(row.coin)))
     numbers = " ".join("" if number is None else repr(number) for number in row.numbers)
     more = f' data-names="{names}"' if names else ""
     linked = f'<a href="{folder}{name}">{name}</a>' if has_page(row.coin.asset) else name
@@ -174,7 +174,8 @@ def _rate_at(coin: CrossCoin, venue: str) -> float | None:
     return next((settled.pct_8h for settled in known if settled is not None), None)
 
 
-def _names(coin: CrossCoin) -> Sequence[str]:
+def contract_names(coin: CrossCoin) -> Sequence[str]:
+    """The names of its contracts, for a search."""
     known = (venue.contract for venue in coin.venues if venue.contract is not None)
     return [name for each in known for name in names_of(each)]
 
@@ -281,28 +282,20 @@ class VenueCard(NamedTuple):
 
     entry: VenueEntry
     facts: VenueFacts
-    part: Part | None = None
-    """In the open interest of all coins."""
 
     @property
     def gives(self) -> list[tuple[str, str]]:
         """What it publishes and what it does not, by name."""
         entry = self.entry
+        share = "" if entry.sharePct is None else f"{entry.sharePct:.1f} % of all venues; "
         liquidations = COMPLETENESS[entry.liquidations]
         kind = entry.liquidationPriceKind
         return [
             ("Price", f"{entry.priceKind} price in {entry.quote}"),
-            ("Open interest", f"{self._share}counts {entry.openInterestCounting}"),
+            ("Open interest", f"{share}counts {entry.openInterestCounting}"),
             ("Liquidations", liquidations if kind is None else f"{liquidations}; {kind} price"),
             ("Long accounts", "published" if entry.longAccounts else "not published"),
         ]
-
-    @property
-    def _share(self) -> str:
-        if self.part is None or self.part.pct is None:
-            return ""
-        last = "" if self.part.state == "ok" else "last "
-        return f"{last}{self.part.pct:.1f} % of the open interest of all venues; "
 
     @property
     def state(self) -> str:
@@ -384,17 +377,14 @@ async def _venues(site: Site, now: int) -> Page:
     facts = reader.facts(board)
     market = site.compared
     entries = venue_entries(facts, reader.roles(board), market, reader.limits, now)
-    parts = {} if market is None else market_parts(market)
-    cards = [
-        VenueCard(entry, fact, parts.get(fact.venue.name))
-        for entry, fact in zip(entries, facts.values(), strict=True)
-    ]
+    cards = [VenueCard(*each) for each in zip(entries, facts.values(), strict=True)]
     body = site.templates.render(
         "venues.html",
         here=CROSS_PAGE,
         cards=cards,
-        parts=list(parts.values()),
+        parts=[] if market is None else market_parts(market),
         part_bar=part_bar,
+        not_read=NOT_READ,
         detail_html=detail_html,
         now=now,
         api_path=VENUES_PATH,

@@ -14,6 +14,7 @@ CROSS_FOLDER = f"{CROSS_PAGE}/"
 VENUES_PAGE = "/venues"
 HEATMAP_PAGE = "/heatmap"
 FUNDING_PAGE = "/funding"
+CARRY_PAGE = "/carry"
 LIQUIDATIONS_PAGE = "/liquidations"
 SIGNALS_FOLDER = SIGNAL_PAGES
 SIGNALS_PAGE = SIGNALS_FOLDER.rstrip("/")
@@ -39,6 +40,7 @@ PLACES = {
     "venues": VENUES_PAGE,
     "heatmap": HEATMAP_PAGE,
     "funding": FUNDING_PAGE,
+    "carry": CARRY_PAGE,
     "liquidations": LIQUIDATIONS_PAGE,
     "signals": SIGNALS_PAGE,
     "briefs": BRIEFS_PAGE,
@@ -53,12 +55,8 @@ PLACES = {
 """The pages that always exist, by their names in templates."""
 
 PAGES = tuple(PLACES.values())
-NAVIGATION = tuple(
-    (path, name.capitalize())
-    for name, path in PLACES.items()
-    if name
-    not in {"home", "docs", "cross", "venues", "heatmap", "funding", "liquidations", "accuracy"}
-)
+_MAIN = ("markets", "signals", "briefs", "guides", "record", "developers", "pricing", "status")
+NAVIGATION = tuple((PLACES[name], name.capitalize()) for name in _MAIN)
 """The links in the header of every page."""
 
 WITH_VENUES = (NAVIGATION[0], (CROSS_PAGE, "Across venues"), *NAVIGATION[1:])

@@ -24,6 +24,7 @@ from barograph.signals.methods import METHODS
 from barograph.signals.records import SIGNALS
 from barograph.site.accuracy import accuracy_routes
 from barograph.site.briefs import brief_page_routes, brief_paths
+from barograph.site.carry import carry_routes
 from barograph.site.chart_images import chart_image_routes
 from barograph.site.chart_reader import ChartReader, asked_series, listed_contract
 from barograph.site.cross import cross_page_routes
@@ -112,6 +113,7 @@ def page_routes(site: Site, parts: SiteParts) -> list[Router]:
     cross_page_routes(router, site)
     heatmap_routes(router, site)
     funding_routes(router, site)
+    carry_routes(router, site)
     liquidation_routes(router, site, charts)
     signal_page_routes(router, site)
     # Before the briefs, whose path template matches too.
