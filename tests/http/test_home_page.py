@@ -314,7 +314,7 @@ def test_the_charts_stay_while_btc_is_not_listed(service: Service) -> None:
 
     text = look(service).text
 
-    assert "BTC — — — — — — ETH 3,500.25" in text
+    assert "BTC — — — — — ETH 3,500.25" in text
     assert "Next BTC settlement" not in text
     assert UNREAD not in text
     assert "BTCUSDT, % per 8 h. From " in text
