@@ -2,4 +2,4 @@
 
 from typing import Final
 
-VENUE_NAMES: Final = ("bybit", "hyperliquid", "binance", "gate")
+VENUE_NAMES: Final = ("bybit", "hyperliquid", "binance", "gate", "aster")

@@ -147,10 +147,11 @@ def test_changes_lines_and_movers_come_from_the_record(service: Service) -> None
     assert "Liquidations at Bybit: 20:20\N{EN DASH}21:20 UTC, 100 % covered." in page.text
     assert (
         "pp means percentage points. Both ends of a change have the same venues. "
+        "After a plus sign is what missing venues last had. "
         "Changes are measured from our readings at 2026-11-05 21:20" in page.text
     )
     lines = re.findall(r'class="spark (\w+)"', service.get("/").text)
-    assert lines == ["down"]
+    assert lines == ["down", "flat", "flat"]
 
 
 def test_the_reasons_to_trust_it_are_live(service: Service) -> None:
@@ -313,7 +314,7 @@ def test_the_charts_stay_while_btc_is_not_listed(service: Service) -> None:
 
     text = look(service).text
 
-    assert "BTC — — — — — — ETH 3,500.25" in text
+    assert "BTC — — — — — ETH 3,500.25" in text
     assert "Next BTC settlement" not in text
     assert UNREAD not in text
     assert "BTCUSDT, % per 8 h. From " in text

@@ -90,7 +90,9 @@ def test_totals_say_what_is_missing_and_how_large_it_last_was(stopped: Stopped) 
     assert "Its open interest at all venues is $5.00B, without Hyperliquid, last $1.00B." in home
     assert rows(down, "/markets")["BTC"][3] == "$5.00B+$1.00B"
     assert "BTC Bybit 83 %, Hyperliquid (stale, last 17 %) $5.00B without Hyperliquid" in cross
-    assert "Hyperliquid (unavailable, last 35 %)" in down.look("/venues").text
+    venues = down.look("/venues").text
+    assert "Bybit 65 % Hyperliquid (missing, last 35 %)" in venues
+    assert "Bitget: it does not document which sides" in venues
     assert "All venues partial" in down.look("/markets/BTC").text
     assert "without Hyperliquid, last $1.00B" in down.look("/cross/BTC").text
     assert "unavailable" not in markets

@@ -55,16 +55,15 @@ class MustSet(Group):
     )
     venues: str = Field(
         "bybit",
-        description="Exchanges to read, separated by commas: `bybit`, `hyperliquid`, `binance`. "
-        "The first one is the primary, and the next one takes over if it fails: "
-        "[venues](venues.md). Confirm the terms of each.",
+        description="Exchanges to read, separated by commas, such as `bybit,hyperliquid`. The "
+        "first one is the primary, and the next one takes over if it fails: [venues](venues.md). "
+        "Confirm the terms of each.",
     )
     accept_terms: str = Field(
         "",
         description="Data sources whose terms you have read and confirm, separated by commas: "
-        "`bybit`, `hyperliquid`, `binance`, `treasury`, `nyfed`, `ishares`, and "
-        "`selling` if you sell by x402. The service doesn't use the others. See [the "
-        "first day live](live.md).",
+        "venues such as `bybit`, `treasury`, `nyfed`, `ishares`, and `selling` if you sell by "
+        "x402. The service doesn't use the others. See [the first day live](live.md).",
     )
     contact: Contact = Field(
         "",

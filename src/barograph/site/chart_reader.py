@@ -24,6 +24,7 @@ from barograph.site.series_charts import (
     days_from_query,
     liquidations_chart,
     measure_chart,
+    total_chart,
 )
 from barograph.site.site import Site
 from barograph.venues.records import ContractName
@@ -100,6 +101,16 @@ class ChartReader:
             return measure_chart(series, symbol, self._root, events, moment)
 
         return await self._cached((name, symbol, measure, days, moment), draw)
+
+    async def total(self, asset: str, measure: Measure, days: int) -> Chart:
+        """The chart of one measure of a coin at all venues; raises as `measure` does."""
+
+        async def draw() -> Chart:
+            totals = await self._series.totals(asset, measure, days)
+            events = (await self._events(self._series.venue)).about(asset)
+            return total_chart(totals, self._root, events)
+
+        return await self._cached(("total", asset, measure, days), draw)
 
     async def liquidations(self, days: int, *, moment: int | None = None) -> Chart:
         """The chart of the liquidations of all contracts; raises as `measure` does."""

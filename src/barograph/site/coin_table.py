@@ -10,7 +10,7 @@ from barograph.markets.cross_coins import CrossCoin
 from barograph.markets.frames import is_near
 from barograph.markets.perpetuals import percent_change
 from barograph.markets.symbols import spelled_names
-from barograph.site.coin_text import Pages, Priced, missing_text, priced_entry, venues_text
+from barograph.site.coin_text import Pages, Priced, day_change, missing_text, priced_at, venues_text
 from barograph.site.market_table import MarketRow, MarketTable, Tags, Week, written_columns
 from barograph.venues.records import Frame
 from barograph.venues.registry import VENUES
@@ -19,11 +19,11 @@ COLUMNS = written_columns(
     (
         ("symbol", "Coin", "The coin, whatever the contracts are called"),
         ("price", "Price", "Mark price of one coin where the open interest is largest"),
-        ("change", "24_h_%", "Change of this price in 24 hours, at the same venue"),
+        ("change", "24_h_%", "Change in 24 hours, at the largest venue with a price from then"),
         ("funding", "Funding_% per_8_h", "Live rates, weighted by open interest"),
         ("open-interest", "Open interest", "In USD, one-sided, all venues"),
         ("interest-change", "OI 24_h_% in_coins", "Change in 24 hours at the same venues"),
-        ("week", "7_days_%", "Change of the price in 7 days, at the same venue"),
+        ("week", "7_days_%", "Change of the price in 7 days, likewise"),
         ("liquidations", "Liquidated 24_h long,_short", "In USD; at least, at all venues"),
         ("volume", "Volume 24_h", "In USD, all venues"),
     )
@@ -48,27 +48,27 @@ def coin_rows(coins: Iterable[CrossCoin], sources: Sources, usual: str) -> list[
 
 
 def _row(coin: CrossCoin, sources: Sources, usual: str) -> MarketRow:
-    priced, change, sides = priced_entry(coin), coin.change, coin.liquidated_usd
+    contracts, change, sides = priced_at(coin), coin.change, coin.liquidated_usd
+    priced = contracts[0] if contracts else None
+    weekly = (_week_change(each, sources) for each in contracts)
+    weeks = ((sources.weeks.get(e.venue) or {}).get(e.contract.contract, ()) for e in contracts)
     numbers = (
         None if priced is None else priced.price,
-        None if priced is None else priced.day_pct,
+        day_change(coin),
         coin.funding_8h_pct,
         coin.open_interest.with_missing_usd,
         None if change is None else change.coins_pct,
-        None if priced is None else _week_change(priced, sources),
+        next((pct for pct in weekly if pct is not None), None),
         None if sides is None else sum(sides),
         None,
         coin.volume.usd,
     )
-    week: Week = ()
     missing = coin.open_interest.missing
     tags = Tags(
         missing=missing_text(missing), missing_usd=sum(each.last_usd or 0.0 for each in missing)
     )
-    if priced is not None:
-        week = (sources.weeks.get(priced.venue) or {}).get(priced.contract.contract, ())
-        if priced.venue != usual:
-            tags = tags._replace(price=VENUES[priced.venue].title)
+    if priced is not None and priced.venue != usual:
+        tags = tags._replace(price=VENUES[priced.venue].title)
     return MarketRow(
         coin.asset,
         coin.asset + SUFFIX,
@@ -76,7 +76,7 @@ def _row(coin: CrossCoin, sources: Sources, usual: str) -> MarketRow:
         sources.pages(coin),
         numbers,
         sides,
-        week,
+        next(filter(None, weeks), ()),
         tags,
     )
 

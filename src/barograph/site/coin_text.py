@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from barograph.kit.text import rate, usd
+from barograph.kit.text import usd
 from barograph.markets.cross import CrossMarket
-from barograph.markets.cross_coins import CrossCoin, Missing, Total
+from barograph.markets.cross_coins import PRICE, CrossCoin, CrossVenue, Missing, Total
 from barograph.markets.perpetuals import percent_change
 from barograph.site.templating import shown
 from barograph.venues.records import PastValues, Perpetual
@@ -44,23 +44,12 @@ def total_note(total: Total) -> str:
     return "" if total.usd is None else missing_text(total.missing)
 
 
-def total_text(total: Total) -> str:
-    """A sum in USD, with what is missing from it."""
-    return _with(shown(total.usd, usd), total_note(total))
-
-
-def interest_text(coin: CrossCoin) -> str:
-    """Open interest of all venues, and which of them are missing."""
-    return total_text(coin.open_interest)
-
-
-def funding_text(coin: CrossCoin) -> str:
-    """Weighted funding, and which venues are missing."""
-    return _with(shown(coin.funding_8h_pct, rate), missing_text(coin.funding_missing))
-
-
-def _with(text: str, missing: str) -> str:
-    return f"{text} ({missing})" if missing else text
+def short_total(total: Total) -> str:
+    """A sum, and after it what was missing: `$9.93B +$5.60B`."""
+    last = sum(each.last_usd or 0.0 for each in total.missing)
+    return shown(total.usd, usd) + (
+        f" +{usd(last)}" if last else " partial" if total.missing else ""
+    )
 
 
 class MarketTotals(NamedTuple):
@@ -80,51 +69,34 @@ class MarketTotals(NamedTuple):
 def market_totals(market: CrossMarket) -> MarketTotals:
     """Sum up all coins."""
     coins = market.coins.values()
-    rates = [
-        (coin.open_interest.usd, coin.funding_8h_pct)
-        for coin in coins
-        if coin.open_interest.usd is not None and coin.funding_8h_pct is not None
-    ]
+    missing: dict[str, float] = defaultdict(float)
+    rates, moved, before = [], 0.0, 0.0
+    for coin in coins:
+        for each in coin.volume.missing:
+            missing[each.venue] += each.last_usd or 0.0
+        if coin.open_interest.usd and coin.funding_8h_pct is not None:
+            rates.append((coin.open_interest.usd, coin.funding_8h_pct))
+        if coin.change is not None and coin.change.price_effect_usd is not None:
+            moved += coin.change.change_usd - coin.change.price_effect_usd
+            before += coin.change.before_usd
     held = sum(interest for interest, _ in rates)
-    changes = [coin.change for coin in coins if coin.change is not None]
-    moved = [
-        (each.change_usd - each.price_effect_usd, each.before_usd)
-        for each in changes
-        if each.price_effect_usd is not None
-    ]
-    before = sum(usd_before for _, usd_before in moved)
+    lacks = [Missing(venue, "", last or None) for venue, last in missing.items()]
     return MarketTotals(
         len(coins),
-        _summed(coin.open_interest for coin in coins),
-        _summed(coin.volume for coin in coins),
+        market.open_interest,
+        Total(sum(coin.volume.usd or 0.0 for coin in coins) or None, None, lacks),
         sum(interest * pct for interest, pct in rates) / held if held else None,
-        100 * sum(positions for positions, _ in moved) / before if before else None,
+        100 * moved / before if before else None,
     )
 
 
-def _summed(totals: Iterable[Total]) -> Total:
-    known, missing = [], defaultdict[str, list[Missing]](list)
-    for total in totals:
-        known += [] if total.usd is None else [total.usd]
-        for each in total.missing:
-            missing[each.venue].append(each)
-    return Total(sum(known) if known else None, None, [_merged(each) for each in missing.values()])
-
-
-def _merged(missing: Sequence[Missing]) -> Missing:
-    last = [each.last_usd for each in missing if each.last_usd is not None]
-    return missing[0]._replace(last_usd=sum(last) if last else None, last_coins=None)
-
-
-def absent_text(market: CrossMarket, total: Total) -> str:
-    """Which venues are missing as a whole, and what their part of a total last was."""
-    fresh = {reading.venue for reading in market.fresh}
-    gone = missing_text([each for each in total.missing if each.venue not in fresh])
-    rest = [each for each in total.missing if each.venue in fresh and each.last_usd]
-    some = f"without some coins at {titles_of(each.venue for each in rest)}" if rest else ""
-    if rest:
-        some += f", last {usd(sum(each.last_usd or 0.0 for each in rest))}"
-    return "; ".join(filter(None, (gone, some)))
+def absent_text(market: CrossMarket) -> str:
+    """Which venues are missing from the market as a whole or in part; empty if none is."""
+    missing = market.open_interest.missing
+    parts = [each for each in missing if each.venue in market.by_venue and each.last_usd]
+    gone = [each for each in missing if each.venue not in market.by_venue]
+    texts = [missing_text(gone), missing_text(parts).replace("without", "without some coins at")]
+    return "; ".join(filter(None, texts))
 
 
 class Part(NamedTuple):
@@ -163,22 +135,16 @@ def parts_of(coin: CrossCoin) -> list[Part]:
     return parts
 
 
-def market_parts(market: CrossMarket) -> dict[str, Part]:
-    """The part of each venue in the open interest of all coins."""
-    known: dict[str, float] = defaultdict(float)
-    missing = {each.venue: each.last_usd for each in market_totals(market).open_interest.missing}
-    for coin in market.coins.values():
-        for entry in coin.venues:
-            if entry.state != "different asset" and entry.missing() is None:
-                known[entry.venue] += entry.interest_usd or 0.0
-    total = sum(known.values()) + sum(last or 0.0 for last in missing.values())
-    fresh = {reading.venue for reading in market.fresh}
-    parts = {}
-    for venue in market.facts:
-        held = known[venue] + (missing.get(venue) or 0.0)
-        state = "ok" if venue in fresh else "unavailable"
-        parts[venue] = Part(venue, 100 * held / total if total and held else None, state)
-    return parts
+def market_parts(market: CrossMarket) -> list[Part]:
+    """The part of each venue in the open interest of all coins, and what is missing of it."""
+    whole, known = market.open_interest.with_missing_usd, market.by_venue
+    parts = [(venue, usd, "ok") for venue, usd in known.items()]
+    parts += [
+        (each.venue, each.last_usd or 0.0, "missing")
+        for each in market.open_interest.missing
+        if each.last_usd or each.venue not in known
+    ]
+    return [Part(venue, 100 * usd / whole if usd and whole else None, s) for venue, usd, s in parts]
 
 
 def part_bar(parts: Iterable[Part]) -> Markup:
@@ -239,12 +205,31 @@ class Priced(NamedTuple):
         return percent_change(self.contract.last_price, before)
 
 
+def priced_at(coin: CrossCoin) -> list[Priced]:
+    """The contracts whose prices count, the largest open interest first."""
+    known = sorted(coin.venues, key=lambda each: (each.venue != coin.deepest, -_held(each)))
+    return [
+        Priced(each.venue, each.contract, each.as_of, each.before)
+        for each in known
+        if each.contract is not None
+        and each.as_of is not None
+        and each.state != "different asset"
+        and PRICE not in each.disputed
+    ]
+
+
+def _held(entry: CrossVenue) -> float:
+    return entry.interest_usd or 0.0
+
+
 def priced_entry(coin: CrossCoin) -> Priced | None:
-    """The contract at the venue with the largest open interest."""
-    for each in coin.venues:
-        if each.venue == coin.deepest and each.contract is not None and each.as_of is not None:
-            return Priced(each.venue, each.contract, each.as_of, each.before)
-    return None
+    """The contract whose price stands for a coin: that of the largest venue."""
+    return next(iter(priced_at(coin)), None)
+
+
+def day_change(coin: CrossCoin) -> float | None:
+    """The change of the price in 24 hours, at the largest venue that has both prices."""
+    return next((pct for each in priced_at(coin) if (pct := each.day_pct) is not None), None)
 
 
 def funding_change(coin: CrossCoin) -> float | None:

@@ -39,7 +39,7 @@ from barograph.site.site import INCOMPLETE_PAGE_MS, Site, redirect, unknown_name
 from barograph.site.status import detail_html
 from barograph.site.table_query import Column, TableQuery
 from barograph.site.templating import funding_tint, shown, utc_text
-from barograph.venues.registry import VENUES
+from barograph.venues.registry import NOT_READ, VENUES
 
 SORTS = ("symbol", "listed", "open-interest", "volume", "funding", "spread")
 NUMBERS = SORTS[1:]
@@ -283,28 +283,20 @@ class VenueCard(NamedTuple):
 
     entry: VenueEntry
     facts: VenueFacts
-    part: Part | None = None
-    """In the open interest of all coins."""
 
     @property
     def gives(self) -> list[tuple[str, str]]:
         """What it publishes and what it does not, by name."""
         entry = self.entry
+        share = "" if entry.sharePct is None else f"{entry.sharePct:.1f} % of all venues; "
         liquidations = COMPLETENESS[entry.liquidations]
         kind = entry.liquidationPriceKind
         return [
             ("Price", f"{entry.priceKind} price in {entry.quote}"),
-            ("Open interest", f"{self._share}counts {entry.openInterestCounting}"),
+            ("Open interest", f"{share}counts {entry.openInterestCounting}"),
             ("Liquidations", liquidations if kind is None else f"{liquidations}; {kind} price"),
             ("Long accounts", "published" if entry.longAccounts else "not published"),
         ]
-
-    @property
-    def _share(self) -> str:
-        if self.part is None or self.part.pct is None:
-            return ""
-        last = "" if self.part.state == "ok" else "last "
-        return f"{last}{self.part.pct:.1f} % of the open interest of all venues; "
 
     @property
     def state(self) -> str:
@@ -386,17 +378,14 @@ async def _venues(site: Site, now: int) -> Page:
     facts = reader.facts(board)
     market = site.compared
     entries = venue_entries(facts, reader.roles(board), market, reader.limits, now)
-    parts = {} if market is None else market_parts(market)
-    cards = [
-        VenueCard(entry, fact, parts.get(fact.venue.name))
-        for entry, fact in zip(entries, facts.values(), strict=True)
-    ]
+    cards = [VenueCard(*each) for each in zip(entries, facts.values(), strict=True)]
     body = site.templates.render(
         "venues.html",
         here=CROSS_PAGE,
         cards=cards,
-        parts=list(parts.values()),
+        parts=[] if market is None else market_parts(market),
         part_bar=part_bar,
+        not_read=NOT_READ,
         detail_html=detail_html,
         now=now,
         api_path=VENUES_PATH,

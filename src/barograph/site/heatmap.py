@@ -16,14 +16,7 @@ from barograph.markets.cross_coins import CrossCoin, Total
 from barograph.markets.cross_documents import CROSS_PATH
 from barograph.markets.view import PERPETUALS
 from barograph.site.charts.svg import Box, number, text_of
-from barograph.site.coin_text import (
-    Pages,
-    interest_text,
-    market_totals,
-    priced_entry,
-    total_text,
-    venues_text,
-)
+from barograph.site.coin_text import Pages, day_change, short_total, venues_text
 from barograph.site.paths import HEATMAP_PAGE, MARKETS_PATH
 from barograph.site.responses import Page, PageRouter
 from barograph.site.site import INCOMPLETE_PAGE_MS, Site
@@ -138,17 +131,16 @@ class HeatCell(NamedTuple):
     @property
     def change_pct(self) -> float | None:
         """The price change of 24 hours."""
-        priced = priced_entry(self.coin)
-        return None if priced is None else priced.day_pct
+        return day_change(self.coin)
 
     @property
     def title(self) -> str:
         """All its numbers, as XML."""
         changed = "unknown" if self.change_pct is None else _change(self.change_pct)[0]
-        funding = self.coin.funding_8h_pct
+        funding, held = self.coin.funding_8h_pct, short_total(self.coin.open_interest)
         return text_of(
-            f"{self.coin.asset}: open interest {interest_text(self.coin)}, {self.share_pct:.1f} % "
-            f"of all, funding {'unknown' if funding is None else rate(funding)} per 8 h, price in "
+            f"{self.coin.asset}: open interest {held}, {self.share_pct:.1f} % of all, funding "
+            f"{'unknown' if funding is None else rate(funding)} per 8 h, price in "
             f"24 h {changed}"
         )
 
@@ -180,14 +172,14 @@ class Heatmap(NamedTuple):
             return "The open interest of all coins is zero or unknown."
         if all(value is None for value, _ in known):
             return (
-                f"{total_text(self.total)} of open interest. The changes of 24 hours are unknown."
+                f"{short_total(self.total)} of open interest. The changes of 24 hours are unknown."
             )
         rest = f", {unknown:.0f} % unknown" if unknown >= UNKNOWN_SHOWN_PCT else ""
         words = ("longs pay", "shorts pay")
         if by == "change":
             words = ("the price rose in 24 hours", "it fell")
         return (
-            f"{total_text(self.total)} of open interest: {up:.0f} % in coins where {words[0]}, "
+            f"{short_total(self.total)} of open interest: {up:.0f} % in coins where {words[0]}, "
             f"{down:.0f} % where {words[1]}{rest}."
         )
 
@@ -199,7 +191,7 @@ def heatmap(market: CrossMarket, pages: Pages) -> Heatmap:
     total = sum(interest for interest, _ in held)
     held_most = sorted((each for each in held if each[0] > 0), key=lambda each: -each[0])
     cells = [HeatCell(coin, pages, usd, 100 * usd / total) for usd, coin in held_most]
-    return Heatmap(market_totals(market).open_interest, cells, len(held) - len(cells))
+    return Heatmap(market.open_interest, cells, len(held) - len(cells))
 
 
 class Layout(NamedTuple):

@@ -1,6 +1,7 @@
 """The home page: what it reads, and its route."""
 
 from collections.abc import Sequence
+from itertools import product
 from typing import NamedTuple
 
 from starlette.requests import Request
@@ -31,14 +32,16 @@ from barograph.site.home_content import (
 )
 from barograph.site.paths import HOME_PATH
 from barograph.site.responses import Page, PageRouter
-from barograph.site.series_charts import Chart, chosen_days, days_query
+from barograph.site.series_charts import Chart, chosen_days, days_query, drawn_total
 from barograph.site.site import INCOMPLETE_PAGE_MS, Site, or_none
 from barograph.site.status import detail_html, headline
 from barograph.site.visits import REGIME, changes
 from barograph.venues.records import MAJORS, ContractName
 from barograph.venues.registry import VENUES
 
-MEASURES_SHOWN: tuple[Measure, ...] = ("funding", "open-interest")
+TOTAL_LINES: tuple[Measure, ...] = ("funding", "open-interest")
+"""The lines that are about all venues."""
+
 BRIEFS_SHOWN = 3
 _SYMBOL = "BTC"
 
@@ -155,21 +158,28 @@ async def _read_record(site: Site, charts: ChartReader, days: int) -> Recorded:
     index = site.markets.contracts(site.board) or {}
     majors = {each: ContractName(venue, index[each].contract) for each in MAJORS if each in index}
     has_liquidations = VENUES[series.venue].liquidations != "none"
-    drawn = [await charts.measure(name, _SYMBOL, each, days) for each in MEASURES_SHOWN]
+    drawn = [_at(await charts.measure(name, _SYMBOL, "funding", days), venue, site)]
+    weeks = {symbol: dict(await series.week_of(each)) for symbol, each in majors.items()}
+    if site.has_venues:
+        drawn.append(await charts.total(_SYMBOL, "open-interest", days))
+        for symbol, measure in product(MAJORS, TOTAL_LINES):
+            week = (await series.totals(symbol, measure, 7)).points
+            weeks.setdefault(symbol, {})[measure] = tuple(map(drawn_total, week[::4]))
+    else:
+        drawn.append(await charts.measure(name, _SYMBOL, "open-interest", days))
     if has_liquidations:
-        drawn.append(await _liquidations(charts, days, series.venue, venue))
+        drawn.append(_at(await charts.liquidations(days), series.venue, site))
     return Recorded(
         past=await series.regimes(name, tuple(DAYS_AGO.values())),
         charts=drawn,
-        weeks={symbol: await series.week_of(perpetual) for symbol, perpetual in majors.items()},
+        weeks=weeks,
         day=await series.liquidations(1) if has_liquidations else None,
         hour=await series.liquidated_hour() if has_liquidations else None,
     )
 
 
-async def _liquidations(charts: ChartReader, days: int, primary: str, in_use: str) -> Chart:
-    """The chart of the primary's liquidations, which names it if another venue is in use."""
-    chart = await charts.liquidations(days)
-    if in_use == primary:
+def _at(chart: Chart, venue: str, site: Site) -> Chart:
+    """The chart of a venue; it names the venue if there are several."""
+    if not site.has_venues:
         return chart
-    return chart._replace(title=f"{chart.title} at {VENUES[primary].title}")
+    return chart._replace(title=f"{chart.title} at {VENUES[venue].title}")

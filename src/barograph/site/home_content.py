@@ -10,7 +10,7 @@ from barograph.errors import UpstreamUnavailable
 from barograph.kit.text import coverage, price, rate, usd
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.cross import CrossMarket
-from barograph.markets.cross_coins import CrossCoin, Total
+from barograph.markets.cross_coins import CrossCoin
 from barograph.markets.documents import citation, market_state_document
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.regime import Label, Regime
@@ -21,13 +21,13 @@ from barograph.site.charts.small import sparkline
 from barograph.site.coin_text import (
     MarketTotals,
     Pages,
-    Priced,
     absent_text,
+    day_change,
     funding_change,
-    interest_text,
     market_totals,
     missing_text,
     priced_entry,
+    short_total,
     total_note,
     venues_text,
 )
@@ -87,9 +87,9 @@ def day_movers(market: CrossMarket, pages: Pages) -> tuple[MoverList, ...]:
         if held is None or held < FLOOR_USD:
             continue
         if priced is not None:
-            prices.append((priced.day_pct, coin, price(priced.price)))
+            prices.append((day_change(coin), coin, price(priced.price)))
         if change is not None:
-            interest.append((change.coins_pct, coin, interest_text(coin)))
+            interest.append((change.coins_pct, coin, short_total(coin.open_interest)))
         if coin.funding_8h_pct is not None:
             funding.append((_basis_points(coin), coin, rate(coin.funding_8h_pct)))
     return (
@@ -283,7 +283,7 @@ def market_now(
         assets=assets,
         totals=totals,
         venues=venues,
-        missing=absent_text(market, totals.open_interest),
+        missing=absent_text(market),
         in_use=in_use,
         long_accounts_note=UNAVAILABLE if lacks_shares else _OF_ACCOUNTS,
         liquidated_usd=None if liquidated is None else liquidated.total_usd,
@@ -298,55 +298,44 @@ def market_now(
 def figures_of(asset: Asset, in_use: str, weeks: Weeks) -> list[Figure]:
     """The numbers of an asset; `in_use` is the venue of its long accounts."""
     coin, week = asset.coin, weeks.get(asset.symbol, {})
+    share = shown(asset.long_account_pct, "{:.1f} %".format)
+    accounts = sparkline(week.get("long-accounts", ()))
+    long = Figure(f"Long accounts at {in_use}", share, line=accounts)
     priced = None if coin is None else priced_entry(coin)
-    change = None if coin is None else coin.change
-    interest, volume = (NO_TOTAL,) * 2 if coin is None else (coin.open_interest, coin.volume)
-    missing = () if coin is None else coin.funding_missing
+    if coin is None or priced is None:
+        return [*(Figure(heading, UNKNOWN) for heading in HEADINGS), long]
+    note = f"{priced.contract.quote} at {VENUES[priced.venue].title}"
+    line = sparkline(week.get("price", ()))
+    moved = None if coin.change is None else coin.change.coins_pct
+    totals = MarketTotals(1, coin.open_interest, coin.volume, coin.funding_8h_pct, moved)
     return [
-        _price_figure(priced, sparkline(week.get("price", ()))),
-        _funding_figure(None if coin is None else coin.funding_8h_pct, missing_text(missing)),
-        _interest_figure(interest, None if change is None else change.coins_pct),
-        _volume_figure(volume),
-        Figure(
-            f"Long accounts at {in_use}",
-            shown(asset.long_account_pct, "{:.1f} %".format),
-            line=sparkline(week.get("long-accounts", ())),
-        ),
+        Figure(HEADINGS[0], price(priced.price), "", *_moved(day_change(coin)), line, note),
+        *_sums(totals, week, missing_text(coin.funding_missing)),
+        long,
     ]
 
 
 def market_figures(totals: MarketTotals) -> list[Figure]:
     """The numbers of all coins together, in the same columns."""
+    count = Figure(HEADINGS[0], f"{totals.coins:,} coins")
+    return [count, *_sums(totals), Figure("Long accounts", "by coin")]
+
+
+HEADINGS = ("Price", "Funding per 8 h", _INTEREST, "Volume 24 h")
+
+
+def _sums(
+    totals: MarketTotals, week: Mapping[Measure, Sequence[float | None]] = {}, note: str = ""
+) -> list[Figure]:
+    """What adds up over venues, or is a mean of them; `note` is what the rate lacks."""
+    rates, interest = (sparkline(week.get(each, ())) for each in ("funding", "open-interest"))
+    pct, held, volume = totals.funding_8h_pct, totals.open_interest, totals.volume
+    moved = _moved(totals.positions_pct)
     return [
-        Figure("Price", f"{totals.coins:,} coins"),
-        _funding_figure(totals.funding_8h_pct),
-        _interest_figure(totals.open_interest, totals.positions_pct),
-        _volume_figure(totals.volume),
-        Figure("Long accounts", "by coin"),
+        Figure(HEADINGS[1], shown(pct, rate), funding_tint(pct), line=rates, note=note),
+        Figure(_INTEREST, shown(held.usd, usd), "", *moved, interest, total_note(held)),
+        Figure(HEADINGS[3], shown(volume.usd, usd), note=total_note(volume)),
     ]
-
-
-NO_TOTAL = Total(None, None, ())
-
-
-def _price_figure(priced: Priced | None, line: Markup) -> Figure:
-    if priced is None:
-        return Figure("Price", UNKNOWN)
-    note = f"{priced.contract.quote} at {VENUES[priced.venue].title}"
-    return Figure("Price", price(priced.price), "", *_moved(priced.day_pct), line, note)
-
-
-def _funding_figure(pct: float | None, note: str = "") -> Figure:
-    return Figure("Funding per 8 h", shown(pct, rate), funding_tint(pct), note=note)
-
-
-def _interest_figure(total: Total, moved: float | None) -> Figure:
-    moves = _moved(moved)
-    return Figure(_INTEREST, shown(total.usd, usd), "", *moves, note=total_note(total))
-
-
-def _volume_figure(total: Total) -> Figure:
-    return Figure("Volume 24 h", shown(total.usd, usd), note=total_note(total))
 
 
 def _moved(percent: float | None) -> tuple[str, str]:
@@ -369,7 +358,7 @@ def _headline(btc: Asset) -> str:
     if btc.coin is None or priced is None:
         return "No venue lists BTC."
     level = f"{price(priced.price)} {priced.contract.quote} at {VENUES[priced.venue].title}"
-    percent = priced.day_pct
+    percent = day_change(btc.coin)
     if percent is None:
         return f"BTC is at {level}."
     return f"BTC {_direction(percent)} in 24 hours {'to' if round(percent, 1) else 'at'} {level}."

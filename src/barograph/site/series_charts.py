@@ -11,6 +11,7 @@ from barograph.badges.documents import BADGE_FOLDER
 from barograph.errors import InvalidRequest
 from barograph.kit.text import price, rate, usd
 from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
+from barograph.markets.aggregates import ALL, TotalPoint, TotalSeries
 from barograph.markets.regime import EDGES_PCT
 from barograph.markets.samples import (
     DAYS,
@@ -19,12 +20,13 @@ from barograph.markets.samples import (
     SERIES_FOLDER,
     LiquidationSeries,
     Measure,
+    Point,
     Series,
     labels_of,
 )
 from barograph.site.charts.axes import REGIME_OF, ChartEvent, Timeline, timeline
 from barograph.site.charts.columns import column_chart, sums_text
-from barograph.site.charts.lines import drawn, every, line_chart
+from barograph.site.charts.lines import LEGEND, MISSING, drawn, every, line_chart
 from barograph.site.charts.small import REGIME_BANDS
 from barograph.site.charts.svg import NOTHING
 from barograph.site.paths import CHART_FOLDER, HOME_PATH, MARKETS_FOLDER
@@ -152,9 +154,15 @@ def first_day(start: int) -> str:
 
 
 def measure_chart(
-    series: Series, symbol: str, root: str, events: Sequence[ChartEvent] = (), at: int | None = None
+    series: Series,
+    symbol: str,
+    root: str,
+    events: Sequence[ChartEvent] = (),
+    at: int | None = None,
+    *,
+    venues: Sequence[str] = (),
 ) -> Chart:
-    """The chart of one measure, with events, and a line `at` an instant."""
+    """The chart of one measure, with events, and a line `at` an instant; or of all `venues`."""
     measure, days = series.measure, series.days
     latest, newest = _latest(series)
     marked = ((), None) if newest is None else (events, at)  # nothing is marked without a line
@@ -166,7 +174,7 @@ def measure_chart(
     return Chart(
         name=measure,
         title=title,
-        drawing=_line(series, title, json, time, tinted=symbol == REGIME_OF),
+        drawing=_line(series, title, json, time, tinted=symbol == REGIME_OF, venues=venues),
         period=_period(days, newest),
         latest=latest,
         json=json,
@@ -181,7 +189,43 @@ def measure_chart(
     )
 
 
-def _line(series: Series, title: str, data_url: str, time: Timeline, *, tinted: bool) -> Markup:
+def total_chart(totals: TotalSeries, root: str, events: Sequence[ChartEvent] = ()) -> Chart:
+    """The chart of a coin at all venues that cover its time; with last values, it is dashed."""
+    points = tuple(
+        Point(each.at, drawn_total(each), is_backfilled=bool(each.missing))
+        for each in totals.points
+    )
+    inside = ", ".join(VENUES[venue].title for venue in totals.venues) or "no venue"
+    span = (totals.days, totals.interval, totals.as_of)
+    series = Series(inside, totals.measure, *span, points, ALL)
+    chart = measure_chart(series, totals.asset, root, events, venues=totals.venues)
+    origin = f"Total of {inside}."
+    if totals.left_out:
+        names = ", ".join(VENUES[venue].title for venue in totals.left_out)
+        origin += f" Left out, because we lack a part of this time: {names}."
+    if partial := sum(point.is_backfilled for point in points):
+        origin += (
+            f" Dashed: {partial} of {len(points)} values include what a missing venue last had."
+        )
+    page = f"{HOME_PATH}?days={totals.days}#{totals.measure}"
+    title = f"{chart.title}, {f'at {inside}' if totals.left_out else 'all venues'}"
+    return chart._replace(title=title, image="", badge="", page=page, origin=origin)
+
+
+def drawn_total(point: TotalPoint) -> float | None:
+    """A total with what is missing as it last was; None if a part of it is unknown."""
+    return point.with_missing if point.missing else point.value
+
+
+def _line(
+    series: Series,
+    title: str,
+    data_url: str,
+    time: Timeline,
+    *,
+    tinted: bool,
+    venues: Sequence[str],
+) -> Markup:
     measure = series.measure
     return line_chart(
         series,
@@ -194,6 +238,8 @@ def _line(series: Series, title: str, data_url: str, time: Timeline, *, tinted: 
         signed=measure == "funding",
         data_url=data_url,
         time=time,
+        legend=MISSING if venues else LEGEND,
+        venues=venues,
     )
 
 

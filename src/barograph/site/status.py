@@ -35,6 +35,7 @@ from barograph.status.incidents import (
 )
 from barograph.status.recorder import read_status_history
 from barograph.status.rules import CheckStatus, ServiceStatus
+from barograph.venues.registry import VENUES
 
 TITLES: Final[Mapping[str, str]] = {
     "market-feed": "Market feed",
@@ -45,9 +46,7 @@ TITLES: Final[Mapping[str, str]] = {
     "limits": "Rate-limit store",
     "exchange": "Exchange",
     "venue": "Venue in use",
-    "bybit": "Bybit",
-    "hyperliquid": "Hyperliquid",
-    "binance": "Binance",
+    **{name: venue.title for name, venue in VENUES.items()},
     "collector": "Collector",
     "long-accounts": "Long-account shares",
     "liquidations": "Liquidations",

@@ -286,6 +286,11 @@ def shown(value: float | None, write: Callable[[float], str]) -> str:
     return UNKNOWN if value is None else write(value)
 
 
+def mark(amount: float) -> str:
+    """A mark price, which some venues send with more digits than a price has."""
+    return price(float(f"{amount:.6g}"))
+
+
 def _optional(write: Callable[[float], str]) -> Callable[[float | None], str]:
     return lambda value: shown(value, write)
 
@@ -304,6 +309,7 @@ _FILTERS: dict[str, Callable[..., str]] = {
     "coverage": coverage,
     "usd": _optional(usd),
     "price": _optional(price),
+    "mark": mark,
     "rate": _optional(rate),
     "percent": _optional("{:.1f} %".format),
 }

@@ -204,6 +204,7 @@ ENDPOINTS: Final[Mapping[str, Endpoint]] = {
     "/fapi/v1/time": Endpoint(lambda moment, _query: {"serverTime": moment.now}),
     "/fapi/v1/exchangeInfo": Endpoint(_exchange_info),
     "/fapi/v1/premiumIndex": Endpoint(_current(rows.premium_index), 1, 10),
+    "/fapi/v1/ticker/price": Endpoint(_current(rows.price), 1, 2),
     "/fapi/v2/ticker/price": Endpoint(_current(rows.price), 1, 2),
     "/fapi/v1/ticker/24hr": Endpoint(_current(rows.day_ticker), 1, 40),
     "/fapi/v1/fundingInfo": Endpoint(_current(rows.funding_info), group=FUNDING),

@@ -174,7 +174,8 @@ class BinanceStream(Listeners):
     def _announce(self, topic: str, frame: Row) -> None:
         text = msgspec.json.encode(frame).decode()
         self._send(f"{RAW} {topic}", text)
-        self._send(f"{COMBINED} {topic}", f'{{"stream":"{topic}","data":{text}}}')
+        combined = COMBINED if self._market.market.venue == BINANCE else "/stream"
+        self._send(f"{combined} {topic}", f'{{"stream":"{topic}","data":{text}}}')
 
 
 def _with_path(connection: ServerConnection, topics: Iterable[str]) -> set[str]:

@@ -57,9 +57,11 @@ PRICE_DECIMALS = 10
 MOST_GAPS = 24
 SEEN_GAP = 3
 LEGEND = "exchange history"
+MISSING = "with missing"
+DASHED = {LEGEND: f"from {LEGEND}", MISSING: "with the last values of missing venues"}
 LEGEND_DASH = 18
-LEGEND_LEFT = widest([LEGEND]) + LEGEND_DASH + 34
-"""Leaves room for the legend between the unit and "UTC"."""
+BESIDE_LEGEND = LEGEND_DASH + 34
+"""The room for its dash and for "UTC"."""
 
 
 class Axes(NamedTuple):
@@ -99,10 +101,13 @@ def line_chart(
     signed: bool = False,
     data_url: str = "",
     time: Timeline | None = None,
+    legend: str = LEGEND,
+    venues: Sequence[str] = (),
 ) -> Markup:
     """Draw one measure of one contract; a `signed` one always shows its sign.
 
-    Bands that are not `tinted` are drawn as their edges only. Without a time
+    What is back-filled is dashed, and `legend` says what that means. With `venues`, it is the total
+    of these. Bands that are not `tinted` are drawn as their edges only. Without a time
     axis it goes from the first sample to the last.
     """
     points = drawn(series.points)
@@ -112,12 +117,14 @@ def line_chart(
     scale = value_scale([*values, *edges_around(bands, values)])
     time = time or Timeline(points[0].at, points[-1].at)
     axes = Axes(PLOT, scale, time.start, time.end)
-    description = f"{series.contract}, {unit}. {described(series, show)}{event_words(time)}"
+    description = f"{series.contract}, {unit}. {described(series, show, legend)}{event_words(time)}"
     digits = _digits(series.measure, show(values[-1]), signed=signed)
     newest = max(point.at for point in points if point.value is not None)
     pointed = pointing(
         PLOT, axes.ends, unit, data_url, newest=newest, step=series.interval, digits=digits
     )
+    if venues:
+        pointed += f' data-venues="{" ".join(venues)}"'
     frame = Frame(prefix, name, description, SIZE, pointed)
     return drawing(
         frame,
@@ -126,7 +133,7 @@ def line_chart(
         draw_gaps(axes, points),
         draw_axes(axes, unit),
         path("line", trace(_places(axes, _measured(points)))),
-        *_draw_backfilled(axes, points),
+        *_draw_backfilled(axes, points, legend),
         _last_dot(axes, points),
         draw_events(time, PLOT, axes.x),
         *_band_names(axes, bands, points),
@@ -151,7 +158,7 @@ def empty_chart(prefix: str, name: str, description: str, words: str = NOTHING) 
     )
 
 
-def described(series: Series, show: Show) -> str:
+def described(series: Series, show: Show, legend: str = LEGEND) -> str:
     """Describe the line in words, for screen readers."""
     known = [point for point in drawn(series.points) if point.value is not None]
     values = [point.value for point in known if point.value is not None]
@@ -159,7 +166,7 @@ def described(series: Series, show: Show) -> str:
     disputed = sum(point.is_disputed for point in series.points)
     missing = len(series.points) - len(known) - disputed
     backfilled = sum(point.is_backfilled for point in known)
-    origin = f", {backfilled} from {LEGEND}" if backfilled else ""
+    origin = f", {backfilled} {DASHED[legend]}" if backfilled else ""
     origin += f", {disputed} disputed and left out" if disputed else ""
     return (
         f"From {date_and_time(first)} to {date_and_time(last)}, one sample every "
@@ -253,7 +260,7 @@ def _measured(points: Iterable[Point]) -> Iterator[Point]:
         yield point._replace(value=None) if point.is_backfilled else point
 
 
-def _draw_backfilled(axes: Axes, points: Sequence[Point]) -> Iterator[str]:
+def _draw_backfilled(axes: Axes, points: Sequence[Point], legend: str) -> Iterator[str]:
     """Draw the values from the exchange's history dashed, up to the measured ones; add a legend."""
     if not any(point.is_backfilled and point.value is not None for point in points):
         return
@@ -264,10 +271,10 @@ def _draw_backfilled(axes: Axes, points: Sequence[Point]) -> Iterator[str]:
         else each._replace(value=None)
         for before, each, after in zip([edge, *points], points, [*points[1:], edge], strict=False)
     )
-    left = axes.box.right - LEGEND_LEFT
-    legend = f"M{number(left)} 6.5h{LEGEND_DASH}"
-    yield path("line dashed", legend + trace(_places(axes, dashed)))
-    yield text(left + LEGEND_DASH + 4, 10, LEGEND, "legend")
+    left = axes.box.right - widest([legend]) - BESIDE_LEGEND
+    dash = f"M{number(left)} 6.5h{LEGEND_DASH}"
+    yield path("line dashed", dash + trace(_places(axes, dashed)))
+    yield text(left + LEGEND_DASH + 4, 10, legend, "legend")
 
 
 def _last_dot(axes: Axes, points: Sequence[Point]) -> str:

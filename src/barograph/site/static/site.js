@@ -215,10 +215,21 @@ function valuesOf({ dataset }) {
   return values;
 }
 
-async function load({ series: address, step, time }) {
+async function load({ series: address, step, time, venues }) {
   const answer = await fetch(address, { cache: "no-cache", signal: AbortSignal.timeout(LOST_MS) });
   if (!answer.ok) throw new Error(String(answer.status));
-  return drawn(await answer.json(), Number(step), Number.parseInt(time));
+  const values = await answer.json();
+  if (venues) values.points = values.points.map((point) => total(point, venues.split(" ")));
+  return drawn(values, Number(step), Number.parseInt(time));
+}
+
+// The sum of the venues that a chart adds up, with what the missing ones last had.
+function total({ at, by_venue: known, missing }, venues) {
+  const sum = (values) => values.reduce((all, each) => all + each, 0);
+  const last = missing.filter(({ venue }) => venues.includes(venue)).map((each) => each.last);
+  const inside = venues.filter((venue) => venue in known).map((venue) => known[venue]);
+  const value = inside.length === 0 || last.includes(null) ? null : sum([...inside, ...last]);
+  return last.length === 0 ? { at, value } : { at, value, missing: sum(last) };
 }
 
 // What the chart draws of a series: samples at every step from `start` on, or sums of liquidations per step.

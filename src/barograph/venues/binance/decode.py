@@ -129,9 +129,8 @@ def contracts_of(
     bases = {row.symbol: str(row.base_asset) for row in rows if row.symbol in classes}
     missing = classes.keys() - kept.keys() - others.keys()
     unusable = [venue.coin_of(bases[symbol])[0] for symbol in missing]
-    return ListedContracts(
-        kept, frozenset(row.symbol for row in rows), others, OTHER_CLASSES, unusable
-    )
+    symbols = frozenset(row.symbol for row in rows)
+    return ListedContracts(kept, symbols, others, unusable=unusable)
 
 
 def changed_intervals(funding: Sequence[Row], kept: Mapping[str, Contract]) -> set[str]:

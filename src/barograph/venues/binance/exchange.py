@@ -10,6 +10,8 @@ from contextlib import suppress
 from operator import attrgetter
 from typing import Unpack
 
+from msgspec.structs import replace
+
 from barograph.errors import UpstreamError
 from barograph.kit.http_client import TimeBudget
 from barograph.kit.timestamps import DAY, MINUTE, SECOND
@@ -106,7 +108,9 @@ class BinanceExchange(VenueAdapter):
     """With the funding intervals."""
     time_path = "/fapi/v1/time"
     stream = LiquidationStream
+    price_path = "/fapi/v2/ticker/price"
     class_of = staticmethod(decode.class_of)
+    known_classes = decode.OTHER_CLASSES
 
     def __init__(self, settings: Settings, **parts: Unpack[Parts]) -> None:
         super().__init__(settings, **parts)
@@ -138,12 +142,13 @@ class BinanceExchange(VenueAdapter):
         )
         # It shares a limit with settled rates, so it must not speak for the exchange.
         funding = await self.ask("/fapi/v1/fundingInfo", {}, decode.decode_rows, budget)
-        return decode.contracts_of(rows, funding, self.venue, self.class_of)
+        listing = decode.contracts_of(rows, funding, self.venue, self.class_of)
+        return replace(listing, known_classes=self.known_classes)
 
     async def _read(self, listing: ListedContracts, budget: TimeBudget) -> Reading:
         self._sweep.follow(listing.kept)
         rows = await self.ask("/fapi/v1/premiumIndex", {}, self._fresh_rows, budget, "reading")
-        prices = await self.ask("/fapi/v2/ticker/price", {}, self._fresh_rows, budget, "reading")
+        prices = await self.ask(self.price_path, {}, self._fresh_rows, budget, "reading")
         changed = await self._changed_intervals(listing, budget)
         # Half of the freshness limit, or one contract that lags would make the reading stale.
         oldest = decode.newest_time(rows) - round(self._settings.feed_max_age_seconds * SECOND / 2)

@@ -40,6 +40,7 @@ class _Order(Struct):
 
 class _ForceOrder(Struct):
     o: _Order
+    E: Cell = None
     st: Cell = None
 
 
@@ -76,6 +77,7 @@ def decode_liquidation(data: bytes, known: AbstractSet[str]) -> list[Liquidation
         if number(order.z) == 0:
             return []
         side = _SIDES.get(order.S)
-        return [liquidation(order.T, order.s, side, order.z, order.ap)]
+        at = message.E if order.T is None else order.T
+        return [liquidation(at, order.s, side, order.z, order.ap)]
     except UnreadableError as error:
         raise InvalidReply(f"the liquidation cannot be read: {error}") from error

@@ -1,0 +1,1 @@
+"""Aster's public market data, in Binance's wire format."""
