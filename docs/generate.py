@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from barograph.markets.carry_documents import CarryEntry, CarryVenueEntry
+from barograph.markets.carry import CarryCoin, CarryVenue
 from barograph.markets.cross_documents import (
     CrossEntry,
     CrossVenueEntry,
@@ -85,8 +85,8 @@ NUMBERS: Mapping[str, tuple[Any, ...]] = {
     ),
     "Carry": (
         "`/api/v1/carry`: a coin, then `venues`. Nothing here includes fees and prices.",
-        CarryEntry,
-        CarryVenueEntry,
+        CarryCoin,
+        CarryVenue,
     ),
     "Levels": (
         (
