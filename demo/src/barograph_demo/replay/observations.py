@@ -41,6 +41,7 @@ from barograph.venues.records import (
     PastValues,
     Perpetual,
 )
+from barograph_demo.replay.other_venues import FRAMES_EVERY, Moment, VenuePast, observe_others
 from barograph_demo.servers.rest import answer
 from barograph_demo.servers.stream import liquidation_messages
 from barograph_demo.servers.tickers import decimal, newest_ratio, position_tickers
@@ -83,6 +84,9 @@ class MarketObservation(NamedTuple):
 
     frames: list[StoredFrame]
     """The prices of all contracts in the recent past, since the last one."""
+
+    others: list[VenuePast]
+    """What the other venues recorded."""
 
 
 async def observe(
@@ -182,7 +186,15 @@ def _observe(world: World, step: Step) -> MarketObservation:
             stored(Frame(time, {each.symbol: _past_price(world, each, time) for each in contracts}))
             for time in _between(step, FRAME_STEP)
         ],
+        observe_others(world, _moment(world, step)),
     )
+
+
+def _moment(world: World, step: Step) -> Moment:
+    since, at, in_full, _ = step
+    is_last_day = at - since <= PACE
+    is_framed = is_last_day and at // FRAMES_EVERY != since // FRAMES_EVERY
+    return Moment(at, in_full, is_last_day, is_framed, since == world.epoch)
 
 
 def _between(step: Step, pace: int) -> range:

@@ -7,10 +7,11 @@ import msgspec
 
 from barograph.kit.clock import Clock, system_clock
 from barograph_demo.servers.binance import BinanceAddress, BinanceServer
-from barograph_demo.servers.control import HOST
+from barograph_demo.servers.control import HOST, OTHER
 from barograph_demo.servers.faults import BinanceFaults
 from barograph_demo.servers.listeners import PUSH_SECONDS
 from barograph_demo.servers.venue_server import Query
+from barograph_demo.world.contracts import LIVE_SYMBOLS
 from barograph_demo.world.venues import ASTER, contract_names
 from barograph_demo.world.world import INTEREST_8H, World
 
@@ -19,19 +20,24 @@ class AsterFaults(BinanceFaults):
     """The active faults of Aster."""
 
     venue = ASTER
+    paths = (
+        *(path for path in BinanceFaults.paths if path.startswith("/fapi/v1/")),
+        "/fapi/v1/ticker/price",
+    )
     contracts = frozenset(contract_names(ASTER))
 
 
 class AsterServer(BinanceServer):
-    """Answers as Binance does, without the class of a contract."""
+    """Answers as Binance does, without statistics, and without the class of most contracts."""
 
     def result(self, path: str, query: Query) -> tuple[int, bytes]:
         """The answer in Aster's form."""
-        status, body = super().result(path, query)
+        status, body = super().result(path if path in AsterFaults.paths else OTHER, query)
         message = msgspec.json.decode(body)
         if path.endswith("/exchangeInfo"):
             for row in message["symbols"]:
-                del row["underlyingType"], row["underlyingSubType"]
+                if f"{row['baseAsset']}USDT" in LIVE_SYMBOLS:
+                    del row["underlyingType"], row["underlyingSubType"]
         elif path.endswith("/fundingInfo"):
             message = [_funding_info(row) for row in message]
         return status, msgspec.json.encode(message)

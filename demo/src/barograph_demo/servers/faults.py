@@ -381,7 +381,7 @@ class BinanceFaults(VenueFaults):
     names = _AT_BINANCE
     last_replacing = VenueFault.BANNED
     default_contract = "SOLUSDT"
-    paths = (
+    paths: ClassVar[tuple[str, ...]] = (
         *("/fapi/v1/time", "/fapi/v1/exchangeInfo", "/fapi/v1/premiumIndex"),
         *("/fapi/v1/fundingInfo", "/fapi/v1/fundingRate", "/fapi/v1/openInterest"),
         *("/fapi/v1/klines", "/fapi/v2/ticker/price", "/fapi/v1/ticker/24hr"),

@@ -7,10 +7,12 @@ interest and liquidations. A pure function of seed, epoch and time, as the world
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph_demo.world.candles import Candle, candles
+from barograph_demo.world.coin_market import CoinMarket
 from barograph_demo.world.contracts import CRYPTO, PERPETUALS, Contract, perpetual
 from barograph_demo.world.contracts import TRADING as TRADING_AT_BYBIT
 from barograph_demo.world.liquidations import SimulatedLiquidation
@@ -50,7 +52,7 @@ _NOT_AT_BINANCE: Final = frozenset({"EGLD", "GRT"})
 _BINANCE_HOURS: Final = {"TON": 8, "ATOM": 8, "ONDO": 8, "LINK": 4, "AAVE": 4, "HYPE": 4}
 """The funding intervals that differ from Bybit's."""
 
-_NOT_AT_ASTER: Final = frozenset({"EGLD", "GRT", "KAS", "XMR", "VET", "ALGO", "1000000BABYDOGE"})
+_NOT_AT_ASTER: Final = frozenset({"EGLD", "GRT", "KAS", "DASH", "STX", "1000000BABYDOGE"})
 _ASTER_HOURS: Final = {"TON": 2, "HYPE": 1, "PENGU": 2, "WLD": 2}
 _NOT_AT_GATE: Final = frozenset({"GALA", "PENDLE"})
 _GATE_HOURS: Final = {"TON": 8, "ATOM": 8, "HYPE": 4, "LINK": 4}
@@ -121,6 +123,10 @@ class VenueMarket:
         self._by_symbol = {each.model.symbol: each for each in self._contracts.values()}
         self._keys = {name: key(world.seed, venue, name) for name in self._contracts}
         self._shares = {name: self._share(each) for name, each in self._contracts.items()}
+        self._constants = {
+            name: NORMAL[mix(own ^ 1) & QUANTILE_MASK] for name, own in self._keys.items()
+        }
+        self._days: tuple[int, dict[str, float]] = (0, {})
 
     def contracts(self, _now: int) -> tuple[VenueContract, ...]:
         """Every contract that the venue shows at a time, in the venue's order."""
@@ -134,16 +140,16 @@ class VenueMarket:
         """The last traded price."""
         noise = _NOISE * self._noise(contract, now, MINUTE)
         own = (1.0 + noise) * (1.0 + self._offset(contract, now))
-        return self.world.price(contract.model, now) * contract.scale * own
+        return self._spot(contract, now)[0] * contract.scale * own
 
     def index(self, contract: VenueContract, now: int) -> float:
         """The index price, or oracle price: the spot markets agree on it."""
-        premium = self.world.market(contract.model).premium_at(now)
-        return self.world.price(contract.model, now) * contract.scale / (1.0 + premium)
+        price, premium = self._spot(contract, now)
+        return price * contract.scale / (1.0 + premium)
 
     def premium(self, contract: VenueContract, now: int) -> float:
         """The premium of the contract's price over its index."""
-        return self.world.market(contract.model).premium_at(now) + self._offset(contract, now)
+        return self._spot(contract, now)[1] + self._offset(contract, now)
 
     def mark(self, contract: VenueContract, now: int) -> float:
         """The mark price."""
@@ -182,7 +188,7 @@ class VenueMarket:
 
     def open_interest(self, contract: VenueContract, now: int) -> float:
         """Open positions in units of the contract, counting one side."""
-        own = self._shares[contract.name] * (1.0 + 0.02 * self._noise(contract, now, DAY))
+        own = self._shares[contract.name] * (1.0 + 0.02 * self._of_day(contract, now))
         return self.world.open_interest(contract.model, now) * own / contract.scale
 
     def turnover(self, contract: VenueContract, start: int, end: int) -> float:
@@ -252,8 +258,20 @@ class VenueMarket:
 
     def _offset(self, contract: VenueContract, now: int) -> float:
         """How much the premium differs from Bybit's: a constant and a part that changes by day."""
-        constant = NORMAL[mix(self._keys[contract.name] ^ 1) & QUANTILE_MASK]
-        return _OFFSET * (0.6 * constant + 0.6 * self._noise(contract, now, DAY))
+        constant = self._constants[contract.name]
+        return _OFFSET * (0.6 * constant + 0.6 * self._of_day(contract, now))
+
+    def _of_day(self, contract: VenueContract, now: int) -> float:
+        """The noise with a period of a day, which several values of a time share."""
+        if self._days[0] != now:
+            self._days = now, {}
+        found = self._days[1].get(contract.name)
+        if found is None:
+            found = self._days[1][contract.name] = self._noise(contract, now, DAY)
+        return found
+
+    def _spot(self, contract: VenueContract, now: int) -> tuple[float, float]:
+        return _price_and_premium(self.world.market(contract.model), now)
 
     def _noise(self, contract: VenueContract, now: int, period: int) -> float:
         """A standard normal value per period, with straight lines between them."""
@@ -261,6 +279,12 @@ class VenueMarket:
         own = self._keys[contract.name] ^ period
         left, right = (NORMAL[mix(own ^ each) & QUANTILE_MASK] for each in (number, number + 1))
         return left + (right - left) * rest / period
+
+
+@lru_cache(maxsize=1024)
+def _price_and_premium(market: CoinMarket, now: int) -> tuple[float, float]:
+    """The price of a coin's perpetual and its premium, which all venues follow."""
+    return math.exp(market.log_price(now)), market.premium_at(now)
 
 
 def _hyperliquid(perpetuals: Sequence[Contract]) -> Iterator[VenueContract]:
@@ -302,7 +326,7 @@ def _at_binance(model: Contract) -> VenueContract:
 def _aster(perpetuals: Sequence[Contract]) -> Iterator[VenueContract]:
     """Names as at Binance, hourly funding for some, and contracts in USD beside those in USDT."""
     for model in perpetuals:
-        is_wanted = model.symbol_type in CRYPTO and model.coin not in _NOT_AT_ASTER
+        is_wanted = model.symbol_type in (*CRYPTO, *_CLASSES) and model.coin not in _NOT_AT_ASTER
         if is_wanted and model.quote == "USDT" and model.status == TRADING_AT_BYBIT:
             found = _at_binance(model)
             hours = _ASTER_HOURS.get(found.coin, model.funding_hours)
