@@ -7,14 +7,14 @@ them. The values are those that the simulated venues' own history has.
 from functools import cache
 from typing import NamedTuple
 
-from barograph.kit.timestamps import HOUR, MINUTE
+from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.frames import NEAR, StoredFrame, frame_of, stored
 from barograph.markets.listings import ListingChange
 from barograph.markets.store import ReadingRow
 from barograph.venues.records import Perpetual, SettledRate
 from barograph.venues.registry import VENUES as FACTS
 from barograph_demo.world.randomness import MAJORS
-from barograph_demo.world.venues import COIN, TRADING, VENUES, VenueContract, VenueMarket
+from barograph_demo.world.venues import COIN, GATE, TRADING, VENUES, VenueContract, VenueMarket
 from barograph_demo.world.world import World
 
 FRAMES_EVERY = 10 * MINUTE
@@ -107,13 +107,22 @@ def _listed(market: VenueMarket, now: int) -> list[VenueContract]:
 
 
 def _perpetual(market: VenueMarket, contract: VenueContract, at: int) -> Perpetual:
-    last, mark = market.price(contract, at), market.mark(contract, at)
+    """The values as rounded as the venue sends them."""
+    last = round(market.price(contract, at), contract.price_decimals)
+    mark, coins = market.mark(contract, at), market.open_interest(contract, at)
     is_mark = FACTS[market.venue].price_kind == "mark"
-    coins = market.open_interest(contract, at)
+    if is_mark:
+        last = mark = round(mark, contract.price_decimals)
+    elif market.venue == GATE:
+        mark = round(mark, contract.price_decimals + 1)
+        coins = round(coins / contract.lot) * contract.lot
+    else:
+        coins = round(coins, contract.size_decimals)
+    turnover = market.turnover(contract, at - DAY, at)
     return Perpetual(
         contract=contract.name,
         base=contract.base,
-        last_price=mark if is_mark else last,
+        last_price=last,
         funding_rate_pct=100 * market.funding_rate(contract, at),
         funding_interval_hours=contract.funding_hours,
         next_funding_time=market.next_funding(contract, at),
@@ -121,7 +130,7 @@ def _perpetual(market: VenueMarket, contract: VenueContract, at: int) -> Perpetu
         open_interest_coins=coins,
         mark_price=None if is_mark else mark,
         index_price=market.index(contract, at),
-        volume_24h_usd=(turnover := market.turnover(contract, at - 24 * HOUR, at)),
+        volume_24h_usd=turnover,
         volume_24h_coins=turnover / last,
     )
 
