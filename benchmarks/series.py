@@ -20,11 +20,14 @@ from barograph.kit.timestamps import DAY, HOUR
 from barograph.series.query import SeriesQuery, series_query
 from barograph.series.reader import read_page
 from barograph.settings import Settings
+from barograph.venue_names import VENUE_NAMES
+from barograph.venues.registry import BYBIT, VENUES
 from benchmarks import bench
 from benchmarks.market import benchmark_settings, publish_market
 
 TITLE = "Recorded series: {days} days by the hour as CSV, and a page of 500 points"
 DAYS = 730
+YEAR, OTHERS = 365 * 24, 20
 CONTRACTS, FEW_CONTRACTS = 571, 10
 SIZES, SMALL_SIZES = (1_000_000, 10_000_000), (10_000, 100_000)
 HOURS_PER_WRITE = 200
@@ -45,11 +48,18 @@ def _tables(data: Path, rounds: int) -> list[bench.Figure]:
     now = system_clock()
     with closing(apsw.Connection(str(settings.database_path))) as connection:
         fill(connection, DAYS * 24, 1, now, "BTC")
+        for venue in VENUE_NAMES:
+            fill(connection, YEAR * OTHERS, OTHERS, now, venue=venue)
+            contract = VENUES[venue].contract("C0")
+            connection.execute(_LIST, (venue, contract, now - YEAR * HOUR))
     target = f"/api/v1/series/price.csv?from={now // DAY * DAY - DAYS * DAY}"
+    year = now // DAY * DAY - YEAR * HOUR
+    totals = f"/api/v1/series/open-interest.csv?venue=all&symbol=C0&from={year}"
     with bench.web_service(settings) as web:
         _table(settings.port, "/api/v1/series/price.csv", web)
         before = web.memory().rss
         found = [_table(settings.port, target, web) for _ in range(rounds)]
+        summed = [_table(settings.port, totals, web) for _ in range(rounds)]
     extra = max(peak for *_, peak in found) - before
     first_ms = 1000 * median(first for _, first, *_ in found)
     size, _, whole, _ = found[0]
@@ -57,6 +67,13 @@ def _tables(data: Path, rounds: int) -> list[bench.Figure]:
         bench.Figure(f"a table of {size / 1e6:.1f} MB", f"{1000 * whole:.0f} ms"),
         bench.limited("  its first byte", first_ms, "ms", MAX_FIRST_MS),
         bench.limited("  extra memory of the worker", extra, "MB", MAX_MB),
+        bench.Figure(
+            f"a year of hourly totals of {len(VENUE_NAMES)} venues, {summed[0][0] / 1e6:.1f} MB",
+            f"{1000 * summed[0][2]:.0f} ms",
+        ),
+        bench.limited(
+            "  its first byte", 1000 * median(first for _, first, *_ in summed), "ms", MAX_FIRST_MS
+        ),
     ]
 
 
@@ -112,13 +129,21 @@ async def _filled(folder: Path, size: int, contracts: int, now: int) -> Database
     return database
 
 
-def fill(connection: apsw.Connection, size: int, contracts: int, now: int, coin: str = "C") -> None:
+def fill(
+    connection: apsw.Connection,
+    size: int,
+    contracts: int,
+    now: int,
+    coin: str = "C",
+    *,
+    venue: str = BYBIT,
+) -> None:
     """Record so many readings up to this hour, of one coin or of C0, C1 and so on."""
     end = now // HOUR
     connection.execute(_FAST)
     for start in range(end - size // contracts, end, HOURS_PER_WRITE):
         stop = min(start + HOURS_PER_WRITE, end)
-        connection.execute(_FILL, (contracts, start, stop, coin))
+        connection.execute(_FILL, (contracts, start, stop, coin, venue, VENUES[venue].suffix))
 
 
 async def _page_seconds(database: Database, contracts: int, hours: int, now: int) -> float:
@@ -147,8 +172,11 @@ WITH RECURSIVE
         SELECT 0 UNION ALL SELECT number + 1 FROM contracts WHERE number + 1 < ?1)
 INSERT INTO readings (venue, resolution, contract, at, last_price, funding_rate_pct,
     funding_interval_hours, open_interest_usd, long_account_pct, open_interest_coins, origin)
-SELECT 'bybit', 'hour', CASE WHEN ?4 = 'C' THEN 'C' || number ELSE ?4 END || 'USDT',
+SELECT ?5, 'hour', CASE WHEN ?4 = 'C' THEN 'C' || number ELSE ?4 END || ?6,
     hour * 3600000, 100.0 + hour % 97, 0.01, 8, 1e9, 50.0, 1e7, 'measured'
 FROM hours CROSS JOIN contracts WHERE true
 ON CONFLICT DO NOTHING
+"""
+_LIST = """
+INSERT INTO listings (venue, contract, listed_at, asset, multiplier) VALUES (?1, ?2, ?3, 'C0', 1)
 """

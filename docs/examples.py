@@ -109,6 +109,11 @@ FREE = {
     "getVenues": {"200": "/api/v1/venues", "400": "/api/v1/venues?no-such=1"},
     "getAccuracy": {"200": "/api/v1/accuracy", "400": "/api/v1/accuracy?no-such=1"},
     "getCross": {"200": "/api/v1/cross?limit=1", "400": "/api/v1/cross?limit=0"},
+    "getListings": {
+        "200": "/api/v1/listings?limit=1",
+        "400": "/api/v1/listings?limit=0",
+        "404": "/api/v1/listings?coin=NOSUCH",
+    },
     "getCarry": {
         "200": "/api/v1/carry?limit=1",
         "400": "/api/v1/carry?window=1y",
@@ -170,7 +175,13 @@ LISTS = ("listLiquidationFiles", "getIncidents")
 """Bodies whose lists are cut, because no parameter does it."""
 
 RENDERED = (
-    *("getMeasureSeries", "listLiquidations", "listLiquidationFiles", "getLiquidationFile"),
+    *(
+        "getMeasureSeries",
+        "getListings",
+        "listLiquidations",
+        "listLiquidationFiles",
+        "getLiquidationFile",
+    ),
     *("getBrief", "getEvents", "getEvent", "streamEvents", "getIncidents", "getRevealedStances"),
     *("getBriefsAtom", "getBriefsFeed", "getEventsAtom", "getEventsFeed"),
 )

@@ -143,7 +143,7 @@ def test_the_page_names_every_method_and_event() -> None:
         if isfunction(each) and each.__module__ == calls.__name__ and not name.startswith("_")
     }
     assert methods <= vars(Barograph).keys() & vars(AsyncBarograph).keys()
-    assert len(methods) == 25
+    assert len(methods) == 26
     methods |= {"pages", "follow", "to_frame"}
     assert {name for name in methods if f"`{name}`" not in PAGE} == set()
     for event in events.Event.__args__:

@@ -155,7 +155,7 @@ def test_a_chart_around_a_moment_marks_it_and_links_to_its_data(
 ) -> None:
     record(service)
     charts = ChartReader(
-        SeriesReader(service.database, service.clock, 95, "bybit"), "", service.clock
+        SeriesReader(service.database, service.clock, 95, ["bybit"]), "", service.clock
     )
     name, at = ContractName("bybit", "BTCUSDT"), START - ago * DAY
     funding = asyncio.run(charts.measure(name, "BTC", "funding", 7, moment=at))

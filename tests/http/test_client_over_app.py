@@ -67,11 +67,18 @@ FREE = {
 }
 LISTS: dict[str, tuple[list[str], dict[str, Any]]] = {
     "series": (["open-interest"], {"symbol": "eth", "start": START - 8 * HOUR, "limit": 3}),
+    "listings": ([], {"venue": "bybit", "limit": 3}),
     "liquidations": ([], {"start": datetime.fromtimestamp(START / 1_000 - 90, UTC), "limit": 2}),
     "events": ([], {"after": 0, "types": ["feed.down", "feed.recovered"]}),
     "incidents": ([], {"check": "market-feed"}),
 }
-ENTRIES = {"series": (3, 8), "liquidations": (2, 3), "events": (3, 230), "incidents": (1, 1)}
+ENTRIES = {
+    "series": (3, 8),
+    "listings": (2, 4),
+    "liquidations": (2, 3),
+    "events": (3, 230),
+    "incidents": (1, 1),
+}
 """Pages and entries."""
 
 
@@ -160,7 +167,7 @@ def test_every_read_that_the_api_has_for_one_venue_takes_a_venue(service: Servic
     }
     assert taken == {
         *("perpetuals", "perpetuals/{symbol}", "series/{measure}", "liquidations"),
-        *("incidents", "events", "events/stream"),
+        *("incidents", "events", "events/stream", "listings"),
     }
     lists = ("perpetuals", "liquidations", "incidents", "events")
     for name in (*lists, "perpetual", "series", "follow"):

@@ -134,7 +134,7 @@ def test_free_reads_send_exactly_the_header_fields_that_are_declared(
             found[path] = sent(answer)
             is_public = answer.headers["cache-control"].startswith("public")
             assert not (is_public and "ratelimit" in answer.headers), path
-    assert len(found) == 63
+    assert len(found) == 65
     dated = {path for path, fields in found.items() if "last-modified" in fields}
     linked = {path for path, fields in found.items() if "link" in fields}
     assert (dated, linked) == ((set(), set()) if status == 405 else (DATED, LINKED))

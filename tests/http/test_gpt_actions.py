@@ -36,6 +36,7 @@ LISTS = {
     "/api/v1/cross": "/api/v1/cross?limit=15",
     "/api/v1/cross/{coin}": "/api/v1/cross/BTC",
     "/api/v1/carry": "/api/v1/carry?limit=100",
+    "/api/v1/listings": "/api/v1/listings?limit=100",
     "/api/v1/series/{measure}": "/api/v1/series/funding?limit=100",
     "/api/v1/liquidations": "/api/v1/liquidations?limit=100",
     "/api/v1/events": "/api/v1/events?limit=100",

@@ -64,6 +64,8 @@ VERSION_1 = {
     "/api/v1/cross/{coin}": {"400", "404", "502"},
     "/api/v1/carry": {"400", "404", "502"},
     "/api/v1/carry.csv": {"400", "404", "502"},
+    "/api/v1/listings": {"400", "404", "429", "503"},
+    "/api/v1/listings.csv": {"400", "404", "429", "503"},
     "/api/v1/webhook-key": set(),
 }
 ENTITLED = {

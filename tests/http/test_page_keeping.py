@@ -84,7 +84,9 @@ class Shelf:
                 lambda: None,
                 SignedHeads(service.database, service.history, service.clock),
             ),
-            series=SeriesReader(service.database, service.clock, bounds.min_coverage_pct, "bybit"),
+            series=SeriesReader(
+                service.database, service.clock, bounds.min_coverage_pct, ["bybit"]
+            ),
             render_queue=RenderQueue(
                 RateLimiter(SuspendingStore(service.clock), _no_key, ()),
                 service.clock,

@@ -74,6 +74,11 @@ def test_one_call_has_every_number_of_every_perpetual_with_its_time(market: Serv
         "open_interest_as_of": AS_OF,
         "longAccountPct": 61.5,
         "long_accounts_as_of": AS_OF,
+        "markPrice": None,
+        "indexPrice": None,
+        "basisPct": None,
+        "volume24hUsd": None,
+        "volume24hCoins": None,
         "priceChange24hPct": 5.0,
         "openInterestChange24hPct": 25.0,
         "openInterestCoinsChange24hPct": -25.0,
@@ -95,6 +100,7 @@ def test_what_is_unknown_is_null_and_never_an_invented_zero(market: Service) -> 
     unknown = {name for name, value in pepe.items() if value is None}
     assert unknown == {
         *("openInterestCoins", "longAccountPct", "long_accounts_as_of", "changes_from"),
+        *("markPrice", "indexPrice", "basisPct", "volume24hUsd", "volume24hCoins"),
         *("priceChange24hPct", "openInterestChange24hPct", "openInterestCoinsChange24hPct"),
     }
     assert pepe["fundingRatePct8h"] == 0.01

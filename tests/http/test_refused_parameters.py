@@ -56,6 +56,10 @@ REFUSED = {
         *(("?window=1y", 400, "8h, 24h, 7d, 30d"), ("?coin=NOSUCH", 404, CROSS)),
         *(("?sort=pair", 400, "window, coin, format, limit"), (".csv?limit=1", 400, "no pages")),
     ],
+    "/api/v1/listings": [
+        *(("?coin=NOSUCH", 404, PERPETUALS), ("?venue=other", 404, "bybit")),
+        *(("?at=yesterday", 400, "at must be"), ("?symbol=BTC", 400, "coin, venue, at")),
+    ],
     "/api/v1/venues": [("?limit=1", 400, "none")],
     "/api/v1/briefs/": [
         *((name, 404, "") for name in ("no-such", "a%00b", "-", "x" * 201, "no-such?version=1")),

@@ -49,7 +49,8 @@ def test_a_point_names_the_venues_inside_and_what_is_missing(totals: Service) ->
     assert page["source"].count("; ") == 2
     first, down = page["points"]
     assert first["value"] == first["with_missing"] == 15e9
-    assert first["by_venue"] == dict(sorted(SIZES.items()))
+    assert first["venues"] == ["binance", "bybit", "hyperliquid"]
+    assert first["by_venue"] == [9e9, 4e9, 2e9]
     assert down == {
         "at": iso_timestamp(DOWN_AT),
         "value": 6e9,
@@ -65,7 +66,7 @@ def test_a_point_names_the_venues_inside_and_what_is_missing(totals: Service) ->
                 "last_as_of": iso_timestamp(DOWN_AT - HOUR),
             }
         ],
-        "by_venue": {"bybit": 4e9, "hyperliquid": 2e9},
+        "by_venue": [4e9, 2e9],
     }
 
 
@@ -78,7 +79,7 @@ def test_no_page_and_no_row_has_a_step_that_the_market_did_not_make(totals: Serv
     assert [float(row["with_missing"]) for row in rows[:48]] == [15e9] * 48
     (down,) = (row for row in rows if row["at"] == iso_timestamp(DOWN_AT))
     assert down["venues"] == "bybit hyperliquid"
-    assert down["by_venue"] == "bybit=4000000000.0 hyperliquid=2000000000.0"
+    assert down["by_venue"] == "4000000000.0 2000000000.0"
     assert down["missing"].startswith("venue=binance reason=no reading last=9000000000.0 ")
 
 

@@ -98,7 +98,7 @@ def test_a_chart_leaves_out_a_venue_that_was_listed_late(record: Record) -> None
 
     assert (found.venues, found.left_out) == (["bybit", "hyperliquid"], ["binance"])
     assert [point.value for point in found.points][-3:] == [100.0, 300.0, 300.0]
-    reader = SeriesReader(record.database, HandClock(NOW), 95.0, "bybit", ["bybit"])
+    reader = SeriesReader(record.database, HandClock(NOW), 95.0, ["bybit"])
     alone = record.run(reader.totals("PEPE", "open-interest", 1))
     assert alone.points[-1].by_venue == {"bybit": 100.0}
 

@@ -380,7 +380,7 @@ def test_day_of_liquidations_has_its_coins_its_largest_and_its_gaps(record: Reco
     record.liquidate(start + DAY - 1, "short", 4.0)
     record.liquidate(start + DAY, "short", 8.0)
     record.watch((start - HOUR, start + HOUR), (start + 7 * HOUR, NOW))
-    reader = SeriesReader(record.database, HandClock(NOW), MIN_WATCHED, "bybit")
+    reader = SeriesReader(record.database, HandClock(NOW), MIN_WATCHED, ["bybit"])
     days = record.run(reader.liquidation_days())
 
     assert days.yesterday.coins == (LiquidatedCoin("BTC", 5.0, 4.0),)
@@ -526,7 +526,7 @@ def counted(database: Database) -> Counted:
 
 async def test_a_crowd_of_readers_costs_one_read_a_minute(counted: Counted) -> None:
     clock = HandClock()
-    reader = SeriesReader(counted, clock, MIN_WATCHED, "bybit")
+    reader = SeriesReader(counted, clock, MIN_WATCHED, ["bybit"])
 
     async def crowd() -> list[Series]:
         asked = [reader.reading(BITCOIN, "price", 7) for _ in range(50)]
@@ -544,7 +544,7 @@ async def test_a_crowd_of_readers_costs_one_read_a_minute(counted: Counted) -> N
 
 
 async def test_series_regimes_and_liquidations_are_kept_apart(counted: Counted) -> None:
-    reader = SeriesReader(counted, HandClock(), MIN_WATCHED, "bybit")
+    reader = SeriesReader(counted, HandClock(), MIN_WATCHED, ["bybit"])
     for _ in range(2):
         for days in DAYS:
             assert (await reader.reading(BITCOIN, "price", days)).days == days
@@ -555,7 +555,7 @@ async def test_series_regimes_and_liquidations_are_kept_apart(counted: Counted) 
 
 
 async def test_a_failed_read_is_not_kept(counted: Counted) -> None:
-    reader = SeriesReader(counted, HandClock(), MIN_WATCHED, "bybit")
+    reader = SeriesReader(counted, HandClock(), MIN_WATCHED, ["bybit"])
     counted.away = True
     with pytest.raises(DatabaseUnavailable):
         await reader.reading(BITCOIN, "price", 7)
@@ -564,7 +564,7 @@ async def test_a_failed_read_is_not_kept(counted: Counted) -> None:
 
 
 async def test_no_more_series_are_kept_than_there_is_room_for(counted: Counted) -> None:
-    reader = SeriesReader(counted, HandClock(), MIN_WATCHED, "bybit")
+    reader = SeriesReader(counted, HandClock(), MIN_WATCHED, ["bybit"])
 
     async def ask(names: Iterable[int]) -> None:
         for name in names:

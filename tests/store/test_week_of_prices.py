@@ -25,7 +25,7 @@ async def _record(database: Database, prices: dict[int, float]) -> None:
 async def test_week_has_a_price_every_four_hours_where_recorded(database: Database) -> None:
     between, too_old = FIRST + HOUR, FIRST - WEEK_STEP
     await _record(database, {FIRST: 1.0, between: 9.0, NEWEST: 2.0, too_old: 9.0})
-    reader = SeriesReader(database, HandClock(), 95, "bybit")
+    reader = SeriesReader(database, HandClock(), 95, ["bybit"])
 
     week = await reader.week("bybit")
 
@@ -37,7 +37,7 @@ async def test_week_has_a_price_every_four_hours_where_recorded(database: Databa
 async def test_a_week_is_read_once_per_ten_minutes(database: Database) -> None:
     clock = HandClock()
     await _record(database, {FIRST: 1.0})
-    reader = SeriesReader(database, clock, 95, "bybit")
+    reader = SeriesReader(database, clock, 95, ["bybit"])
     first = await reader.week("bybit")
     await _record(database, {NEWEST: 2.0})
 
@@ -47,7 +47,7 @@ async def test_a_week_is_read_once_per_ten_minutes(database: Database) -> None:
 
 
 async def test_a_week_that_cannot_be_read_is_asked_for_again(database: Database) -> None:
-    reader = SeriesReader(database, HandClock(), 95, "bybit")
+    reader = SeriesReader(database, HandClock(), 95, ["bybit"])
     await _rename(database, "readings", "away")
 
     with pytest.raises(DatabaseUnavailable):

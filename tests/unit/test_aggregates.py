@@ -3,7 +3,6 @@
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.aggregates import (
     MissingValue,
-    SameVenues,
     Sample,
     TotalPoint,
     covering,
@@ -12,6 +11,7 @@ from barograph.markets.aggregates import (
 )
 from barograph.markets.last_known import KEPT_FOR
 from barograph.markets.samples import Measure, RecordedListing
+from barograph.venues.records import ContractName
 
 T = 1_000 * HOUR
 PRICE = 100.0
@@ -30,7 +30,7 @@ def sample(
     price: float = PRICE,
     is_disputed: bool = False,
 ) -> Sample:
-    return Sample(venue, f"{venue} BTC", at, price, value, weight, is_disputed, False)
+    return Sample(ContractName(venue, f"{venue} BTC"), at, price, value, weight, is_disputed, False)
 
 
 def totals(
@@ -101,7 +101,7 @@ def test_a_change_compares_the_same_venues() -> None:
     before = TotalPoint(T, 12.0, 12.0, {"a": 5.0, "b": 7.0})
     after = TotalPoint(T + HOUR, 109.0, 116.0, {"a": 6.0, "c": 103.0})
 
-    assert over_same_venues(before, after) == SameVenues(["a"], 5.0, 6.0)
+    assert over_same_venues(before, after) == (5.0, 6.0, ["a"])
     assert over_same_venues(before, TotalPoint(T, 1.0, 1.0, {"c": 1.0})) is None
 
 

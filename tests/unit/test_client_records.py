@@ -31,7 +31,7 @@ from barograph.markets.liquidation_files import LiquidationRecord
 from barograph.markets.perpetuals import PerpetualBody, PerpetualList
 from barograph.material_change.documents import Comparison as ComparisonBody
 from barograph.series.endpoints import MeasureSeries
-from barograph.series.query import MARKET_SERIES, macro_series
+from barograph.series.query import MARKET_SERIES, TOTAL_MEMBERS, macro_series
 from barograph.settings import Settings
 from barograph.stances.documents import RevealedStance, RevealedStances
 from barograph.status.endpoints import IncidentBody, IncidentList
@@ -182,4 +182,5 @@ def test_records_have_the_members_of_the_bodies(record: type[Any], body: type[An
 def test_a_point_has_the_members_of_every_measure() -> None:
     measures = [*MARKET_SERIES.values(), *macro_series(Settings()).values()]
     members = {name for rules in measures for name in rules.members}
+    members |= {*TOTAL_MEMBERS, "low", "high"}
     assert members == {field.name for field in fields(records.Point)}

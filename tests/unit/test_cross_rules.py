@@ -140,6 +140,18 @@ def test_another_asset_of_the_same_name_is_no_missing_part() -> None:
     assert found.open_interest == (2_000.0, 20.0, [])
 
 
+def test_a_coin_stays_another_asset_while_the_deepest_venue_is_missing() -> None:
+    small, other = (
+        facts(BYBIT, contract(BYBIT)),
+        facts(HYPERLIQUID, contract(HYPERLIQUID, price=3.0)),
+    )
+    away = facts(BINANCE, contract(BINANCE, open_interest_usd=9e3), as_of=STALE)
+    found = btc(small, other, away._replace(known=last_known(BINANCE, 9e3)))
+
+    assert [each.state for each in found.venues] == ["ok", "different asset", "stale"]
+    assert (found.deepest, found.open_interest.with_missing_usd) == (BYBIT, 10_000.0)
+
+
 def test_a_jump_of_open_interest_waits_for_the_comparison_of_venues() -> None:
     doubled = facts(
         BINANCE, contract(BINANCE, open_interest_usd=8e6), known=last_known(BINANCE, 4e6)
@@ -147,7 +159,7 @@ def test_a_jump_of_open_interest_waits_for_the_comparison_of_venues() -> None:
     found = btc(*three(binance=doubled))
 
     assert (found.open_interest.usd, found.open_interest.with_missing_usd) == (2_000.0, 4_002_000.0)
-    assert found.deepest == BYBIT
+    assert found.deepest == BINANCE  # by its last known open interest
     assert found.venues[2].reason is not None
     assert "went from $4.00M to $8.00M in 1 min" in found.venues[2].reason
     later = last_known(BINANCE, 4e6, at=NOW - CHECKED - 1)

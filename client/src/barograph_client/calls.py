@@ -161,6 +161,14 @@ def series(
     return ListCall(Call(target, records.SeriesPage, is_page=True), lambda page: page.points)
 
 
+def listings(
+    *, coin: str | None = None, venue: str | None = None, at: Time = None, limit: int | None = None
+) -> ListCall[records.ListingPage, records.Listing]:
+    """When contracts were listed; with `at`, only those that were listed then."""
+    target = _target("/api/v1/listings", coin=coin, venue=venue, at=at, limit=limit)
+    return ListCall(Call(target, records.ListingPage, is_page=True), lambda page: page.listings)
+
+
 def liquidations(
     *,
     symbol: str | None = None,

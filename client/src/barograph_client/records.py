@@ -425,6 +425,11 @@ class Perpetual(Record):
     open_interest_as_of: Timestamp | None = None
     longAccountPct: float | None = None
     long_accounts_as_of: Timestamp | None = None
+    markPrice: float | None = None
+    indexPrice: float | None = None
+    basisPct: float | None = None
+    volume24hUsd: float | None = None
+    volume24hCoins: float | None = None
     priceChange24hPct: float | None = None
     openInterestChange24hPct: float | None = None
     openInterestCoinsChange24hPct: float | None = None
@@ -676,8 +681,17 @@ class Venues(ListPage):
     openInterestWithMissingUsd: float | None = None
 
 
+class MissingPoint(Record):
+    """A venue that lists the coin but has no value in a total, and what it last had."""
+
+    venue: str
+    reason: str
+    last: float | None = None
+    last_as_of: Timestamp | None = None
+
+
 class Point(Record):
-    """One point of a series. The members after `watched` depend on the measure."""
+    """One point of a series. The members after `watched` depend on the measure and the venue."""
 
     at: Timestamp
     value: float | str | None
@@ -689,9 +703,32 @@ class Point(Record):
     interval_hours: float | None = None
     rate_8h: float | None = None
     funding_8h_pct: float | None = None
+    with_missing: float | None = None
+    venues: tuple[str, ...] | None = None
+    missing: tuple[MissingPoint, ...] | None = None
+    by_venue: tuple[float, ...] | None = None
+    low: float | None = None
+    high: float | None = None
     text: str | None = None
     revision: int | None = None
     observed_at: Timestamp | None = None
+
+
+class Listing(Record):
+    """A time in which a venue listed a contract; `delisted_at` is None while it is listed."""
+
+    venue: str
+    contract: str
+    coin: str
+    multiplier: int
+    listed_at: Timestamp
+    delisted_at: Timestamp | None = None
+
+
+class ListingPage(ListPage):
+    """Listed and delisted contracts, by venue, contract and time."""
+
+    listings: tuple[Listing, ...]
 
 
 class SeriesPage(ListPage):

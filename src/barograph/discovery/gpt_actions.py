@@ -6,7 +6,9 @@ from barograph.discovery.operations import FREE_DESCRIPTION
 from barograph.kit.wire import JSON_TYPE, Schema
 
 TAGS = frozenset({"discovery", "market", "venues", "briefs", "guides", "signals", "status"})
-LISTS = tuple(f"/api/v1/{name}" for name in ("perpetuals", "series", "liquidations", "events"))
+LISTS = tuple(
+    f"/api/v1/{name}" for name in ("perpetuals", "series", "liquidations", "listings", "events")
+)
 """Free JSON endpoints, by tag and by path. Badges, files and digests are left out."""
 
 SHORTENING = frozenset({"limit", "check"})

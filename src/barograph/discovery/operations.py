@@ -131,6 +131,8 @@ TEXTS: Mapping[str, str] = {
     "over the same 8 h (and its widest spread), 24 h, 7 d and 30 d. Live rates and their weighted "
     "mean are estimates. Totals without a venue are partial and say how large it last was. "
     "Changes of open interest by price and by positions.",
+    "getListings": "When each contract was listed and delisted. With `at`, the universe of that "
+    "time, so that a study of the past is not one of the survivors.",
     "getCarry": "What positions earned or paid. The settled funding of every coin and venue, also "
     "per year and in the window before, and the best pair: short where funding was highest, long "
     "where it was lowest. Fees and prices are not included.",

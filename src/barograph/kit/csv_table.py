@@ -4,7 +4,7 @@ Every row ends with the source and the notice, so that they stay with the data.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from barograph import NOTICE
@@ -31,8 +31,8 @@ def table_rows(rows: Iterable[str], source: str) -> bytes:
     return "".join(f"{row}{ending}" for row in rows).encode()
 
 
-Value = str | float | Mapping[str, Any] | Sequence[Any] | None
-"""Of a cell; what has parts becomes text such as `bybit=3.5 binance=7.1`."""
+Value = str | float | dict[str, Any] | list[Any] | None
+"""Of a cell; what has parts becomes text such as `venue=binance last=7.1; venue=gate last=2.5`."""
 
 
 def cells(values: Iterable[Value]) -> str:
@@ -44,16 +44,16 @@ def cell(value: Value) -> str:
     """A number or text, quoted if necessary; empty for None."""
     if isinstance(value, str):
         return quoted(value) if _SPECIAL.search(value) else value
-    if isinstance(value, Mapping | Sequence):
+    if isinstance(value, dict | list):
         return cell(_text(value))
     return "" if value is None else repr(value)
 
 
 def _text(value: Value) -> str:
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return " ".join(f"{name}={_text(part)}" for name, part in value.items())
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        between = " " if all(isinstance(part, str) for part in value) else "; "
+    if isinstance(value, list):
+        between = "; " if any(isinstance(part, dict) for part in value) else " "
         return between.join(map(_text, value))
     return "" if value is None else str(value)
 

@@ -80,6 +80,8 @@ class Listing(NamedTuple, Generic[P]):
     start: P
     read: Callable[[P, int], Coroutine[Any, Any, ListPart[P]]]
     file_name: str
+    first_rows: int = PART_ROWS
+    """Of the first part of a table; fewer where entries take long to read."""
 
 
 class Listings:
@@ -128,7 +130,8 @@ class Listings:
         # A reader may have chosen the name, so only letters and digits reach the header.
         name = f'inline; filename="barograph-{_UNSAFE.sub("", listing.file_name)}.csv"'.encode()
         reads_parts = scope.get("is_head", False) or b"range" in dict(scope["headers"])
-        most, limits = WHOLE_BYTES if reads_parts else SHORT_BYTES, Headers()
+        short = SHORT_BYTES * listing.first_rows // PART_ROWS
+        most, limits = WHOLE_BYTES if reads_parts else short, Headers()
         parts, body = self._parts(listing, scope, limits), b""
         minute, fields = self.reads.cache.minute, [(b"content-disposition", name)]
         with self._opened(scope):
@@ -150,12 +153,12 @@ class Listings:
         self, listing: Listing[P], scope: Scope, limits: Headers
     ) -> AsyncGenerator[bytes, None]:
         """The parts of a table; an empty one before each pause."""
-        part, counted = await self._part(listing, scope, listing.start)
+        part, counted = await self._part(listing, scope, listing.start, listing.first_rows)
         limits += counted
         yield table_header(",".join(listing.members)) + part.rows
         while part.following is not None:
             try:
-                part, _ = await self._part(listing, scope, part.following)
+                part, _ = await self._part(listing, scope, part.following, PART_ROWS)
             except (TooManyRequests, RenderQueueFull):
                 yield b""
                 await asyncio.sleep(PAUSE_SECONDS)
@@ -163,10 +166,10 @@ class Listings:
                 yield part.rows
 
     async def _part(
-        self, listing: Listing[P], scope: Scope, start: P
+        self, listing: Listing[P], scope: Scope, start: P, rows: int
     ) -> tuple["_TablePart[P]", Headers]:
         async def read() -> _TablePart[P]:
-            part = await listing.read(start, PART_ROWS)
+            part = await listing.read(start, rows)
             return _TablePart(await asyncio.to_thread(_rows, part), part.following)
 
         return await self.queue.read(scope, object(), read)

@@ -6,11 +6,13 @@ how large the venue last was. A change of the total compares points only over th
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from sys import maxsize
 from typing import NamedTuple
 
 from barograph.markets.cross_coins import MAX_DIFFERENCE
 from barograph.markets.last_known import KEPT_FOR
 from barograph.markets.samples import MEASURES, Measure, MeasureLabels, RecordedListing
+from barograph.venues.records import ContractName
 
 ALL = "all"
 """The venue of a series that adds the venues up."""
@@ -30,8 +32,7 @@ COVERED = 0.9
 class Sample(NamedTuple):
     """What one contract had at a recorded time, in single coins."""
 
-    venue: str
-    contract: str
+    name: ContractName
     at: int
     price: float
     value: float | None
@@ -41,8 +42,6 @@ class Sample(NamedTuple):
     """The open interest in USD."""
 
     is_disputed: bool
-    """Whether the value or the weight it needs was disputed."""
-
     is_backfilled: bool
 
 
@@ -61,14 +60,14 @@ class TotalPoint(NamedTuple):
     """A measure of one coin at all venues at one time."""
 
     at: int
-    value: float | None = None
+    value: float | None
     """Of the venues inside; None if there is none."""
 
-    with_missing: float | None = None
+    with_missing: float | None
     """The same with the last values of the missing venues; None if one of these is unknown, and for
     prices. A line of it has no step where a venue fails."""
 
-    by_venue: Mapping[str, float] = {}
+    by_venue: Mapping[str, float]
     """The venues inside."""
 
     missing: Sequence[MissingValue] = ()
@@ -87,15 +86,10 @@ class TotalSeries(NamedTuple):
     points: Sequence[TotalPoint]
     venues: Sequence[str]
     left_out: Sequence[str]
-    """Venues that list the coin, but not for the whole time, or whose values we lack."""
+    """Venues that list the coin, but are unknown for too much of the time."""
 
 
-class SameVenues(NamedTuple):
-    """The totals of two points over the venues that both have."""
-
-    venues: Sequence[str]
-    before: float
-    after: float
+_Samples = Mapping[ContractName, Sample]
 
 
 def total_points(
@@ -104,25 +98,21 @@ def total_points(
     listings: Sequence[RecordedListing],
     grid: Iterable[int],
 ) -> list[TotalPoint]:
-    """The totals at the instants of a grid; samples may begin earlier, in the order of time."""
-    by_time: dict[int, list[Sample]] = defaultdict(list)
+    """The totals at the instants of a grid; samples of earlier instants say what was known last."""
+    by_time: dict[int, dict[ContractName, Sample]] = defaultdict(dict)
     for sample in samples:
-        by_time[sample.at].append(sample)
+        by_time[sample.at][sample.name] = sample
     first, *_ = instants = [*grid]
-    last: dict[tuple[str, str], Sample] = {}
+    last: dict[ContractName, Sample] = {}
     for at in sorted(at for at in by_time if at < first):
         last |= _fair(by_time[at])
+    listed = [(each.name, each.listed_at, each.delisted_at or maxsize) for each in listings]
     points = []
     for at in instants:
-        found = by_time.get(at, [])
+        found = by_time.get(at, {})
         fair = _fair(found)
-        listed = [
-            (each.venue, each.contract)
-            for each in listings
-            if each.listed_at <= at and (each.delisted_at is None or at < each.delisted_at)
-        ]
-        states = {(each.venue, each.contract): each for each in found}
-        lacking = {key: states.get(key) for key in listed if key not in fair}
+        names = (name for name, since, until in listed if name not in fair and since <= at < until)
+        lacking = {name: found.get(name) for name in names}
         points.append(_point(measure, at, fair, lacking, last))
         last |= fair
     return points
@@ -133,62 +123,59 @@ def covering(points: Sequence[TotalPoint]) -> list[str]:
     known = Counter(
         venue
         for point in points
-        for venue in {*point.by_venue, *(each.venue for each in point.missing if each.last)}
+        for venue in {*point.by_venue, *(e.venue for e in point.missing if e.last is not None)}
     )
     most = COVERED * sum(bool(point.by_venue) for point in points)
     return sorted(venue for venue, count in known.items() if count >= most)
 
 
-def over_same_venues(before: TotalPoint, after: TotalPoint) -> SameVenues | None:
-    """Two points of a summed measure over the venues inside of both; None if there is none."""
+def over_same_venues(
+    before: TotalPoint, after: TotalPoint
+) -> tuple[float, float, list[str]] | None:
+    """Both points of a summed measure over the venues inside of both; None if there is none."""
     venues = [venue for venue in after.by_venue if venue in before.by_venue]
-    if not venues:
-        return None
-    sums = (sum(point.by_venue[venue] for venue in venues) for point in (before, after))
-    return SameVenues(venues, *sums)
+    sums = [sum(point.by_venue[venue] for venue in venues) for point in (before, after)]
+    return (sums[0], sums[1], venues) if venues else None
 
 
-_Fair = Mapping[tuple[str, str], Sample]
-
-
-def _fair(samples: Iterable[Sample]) -> _Fair:
+def _fair(samples: _Samples) -> _Samples:
     """The samples that count: known, not disputed, and of the same asset as the largest."""
-    known = [each for each in samples if not each.is_disputed and each.value is not None]
-    if not known:
-        return {}
-    usual = _largest(known).price
-    return {
-        (each.venue, each.contract): each
-        for each in known
-        if abs(each.price - usual) <= MAX_DIFFERENCE * usual
-    }
+    known = [each for each in samples.values() if not each.is_disputed and each.value is not None]
+    usual = _largest(known).price if known else 0.0
+    far = MAX_DIFFERENCE * usual
+    return {each.name: each for each in known if abs(each.price - usual) <= far}
 
 
 def _point(
     measure: Measure,
     at: int,
-    fair: _Fair,
-    lacking: Mapping[tuple[str, str], Sample | None],
-    last: _Fair,
+    fair: _Samples,
+    lacking: Mapping[ContractName, Sample | None],
+    last: _Samples,
 ) -> TotalPoint:
     missing, filled = [], [*fair.values()]
-    for key, sample in lacking.items():
-        before = last.get(key)
+    for name, sample in lacking.items():
         if sample is not None and not sample.is_disputed and sample.value is not None:
             continue  # another asset of the same name
+        unknown = "disputed" if sample is not None and sample.is_disputed else "no value"
+        reason = "no reading" if sample is None else unknown
+        before = last.get(name)
         if before is None or at - before.at > KEPT_FOR:
-            missing.append(MissingValue(key[0], _reason(sample)))
+            missing.append(MissingValue(name.venue, reason))
         else:
-            missing.append(MissingValue(key[0], _reason(sample), before.value, before.at))
+            missing.append(MissingValue(name.venue, reason, before.value, before.at))
             filled.append(before)
     by_venue: dict[str, list[Sample]] = defaultdict(list)
-    for key in sorted(fair):
-        by_venue[key[0]].append(fair[key])
-    is_known = measure != "price" and all(each.last is not None for each in missing)
+    for name in sorted(fair):
+        by_venue[name.venue].append(fair[name])
+    value = filled_value = _combined(measure, [*fair.values()])
+    if missing or measure == "price":
+        is_known = measure != "price" and all(each.last is not None for each in missing)
+        filled_value = _combined(measure, filled) if is_known else None
     return TotalPoint(
         at,
-        _combined(measure, [*fair.values()]),
-        _combined(measure, filled) if is_known else None,
+        value,
+        filled_value,
         {venue: _combined(measure, inside) or 0.0 for venue, inside in by_venue.items()},
         missing,
         any(each.is_backfilled for each in fair.values()),
@@ -196,22 +183,15 @@ def _point(
 
 
 def _combined(measure: Measure, samples: Sequence[Sample]) -> float | None:
-    values = [(each.value, each.weight or 0.0) for each in samples if each.value is not None]
-    if not values:
+    if not samples:
         return None
     if measure in SUMMED:
-        return sum(value for value, _ in values)
+        return sum([each.value or 0.0 for each in samples])
     if measure == "price":
         return _largest(samples).value
-    total = sum(weight for _, weight in values)
-    return sum(value * weight for value, weight in values) / total if total else None
+    rates = [((each.value or 0.0) * (each.weight or 0.0)) for each in samples]
+    return sum(rates) / sum(each.weight or 0.0 for each in samples)
 
 
 def _largest(samples: Sequence[Sample]) -> Sample:
     return max(samples, key=lambda each: each.weight or 0.0)
-
-
-def _reason(sample: Sample | None) -> str:
-    if sample is None:
-        return "no reading"
-    return "disputed" if sample.is_disputed else "no value"

@@ -245,9 +245,9 @@ def _wrong_prices(coins: Iterable[Sequence[CrossVenue]]) -> set[str]:
         if len(known) <= 1:
             continue
         is_majority = len(known) > 2  # noqa: PLR2004
-        usual = median(price for price, _ in known) if is_majority else max(known, key=depth)[0]
-        for price, each in known:
-            compared[each.venue].append(is_far(price, usual))
+        usual = median(e.price for e in known) if is_majority else max(known, key=depth).price
+        for each in known:
+            compared[each.entry.venue].append(is_far(each.price, usual))
     return {
         name
         for name, found in compared.items()

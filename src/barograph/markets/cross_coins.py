@@ -28,7 +28,7 @@ MAX_DIFFERENCE = 0.05
 """How far a mark may be from that of the deepest venue before it counts as another asset."""
 
 MAX_OLD_DIFFERENCE = 0.5
-"""The same for the last price of a venue that is missing, because the market moves on."""
+"""The same if one of the prices is the last known one, because the market moves on."""
 
 FLAT_PCT = 1.0
 """A price or a number of coins that changed less in 24 hours is flat."""
@@ -224,12 +224,13 @@ def coin_of_venues(
     asset: str, listed: Sequence[CrossVenue], wrong: Collection[str] = ()
 ) -> CrossCoin:
     """Compare the venues; the prices of those in `wrong` differ at most coins."""
-    right = priced(each for each in listed if each.venue not in wrong)
-    deepest = max(right, key=depth, default=None)
-    entries = [_compared(each, deepest, wrong) for each in listed]
+    known = [_price(each) for each in listed if each.venue not in wrong]
+    reference = max((each for each in known if each is not None), key=depth, default=None)
+    entries = [_compared(each, reference, wrong) for each in listed]
     settled_to = _common_end(entry for entry in entries if entry.state != "different asset")
     entries = [_settled(entry, settled_to) for entry in entries]
     expected = [entry for entry in entries if entry.state != "different asset"]
+    deepest = max(priced(expected), key=depth, default=None)
     counted = [entry for entry in expected if entry.missing() is None]
     weights = _weights(entries)
     funding = [
@@ -242,7 +243,7 @@ def coin_of_venues(
         asset=asset,
         venues=entries,
         counted=counted,
-        deepest=None if deepest is None else deepest[1].venue,
+        deepest=None if deepest is None else deepest.entry.venue,
         open_interest=_interest(counted, _missing(expected)),
         change=_change(counted),
         volume=_volume(expected),
@@ -263,15 +264,35 @@ def coin_of_venues(
     )
 
 
-def priced(entries: Iterable[CrossVenue]) -> list[tuple[float, CrossVenue]]:
+class Priced(NamedTuple):
+    """An entry with the price of one coin."""
+
+    price: float
+    entry: CrossVenue
+    is_current: bool = True
+
+
+def priced(entries: Iterable[CrossVenue]) -> list[Priced]:
     """The entries whose price is known and not disputed, with that price."""
-    return [(e.price, e) for e in entries if e.price is not None and PRICE not in e.disputed]
+    known = (_price(each) for each in entries)
+    return [each for each in known if each is not None and each.is_current]
 
 
-def depth(known: tuple[float, CrossVenue]) -> float:
-    """The open interest, unless it is unknown or disputed."""
-    entry = known[1]
-    return 0.0 if OPEN_INTEREST in entry.disputed else entry.interest_usd or 0.0
+def _price(entry: CrossVenue) -> Priced | None:
+    """The price, or else the last one, so that a coin doesn't become another asset in an outage."""
+    if entry.price is not None and PRICE not in entry.disputed:
+        return Priced(entry.price, entry)
+    if not entry.last:
+        return None
+    return Priced(entry.last[0].price / entry.last[0].multiplier, entry, is_current=False)
+
+
+def depth(known: Priced) -> float:
+    """The open interest; while it is unknown or disputed, the last known one."""
+    entry = known.entry
+    if entry.interest_usd is not None and OPEN_INTEREST not in entry.disputed:
+        return entry.interest_usd
+    return sum(old.open_interest_usd for old in entry.last)
 
 
 def is_far(price: float, usual: float, most: float = MAX_DIFFERENCE) -> bool:
@@ -279,17 +300,15 @@ def is_far(price: float, usual: float, most: float = MAX_DIFFERENCE) -> bool:
     return abs(price - usual) > most * usual
 
 
-def _compared(
-    entry: CrossVenue, deepest: tuple[float, CrossVenue] | None, wrong: Collection[str]
-) -> CrossVenue:
+def _compared(entry: CrossVenue, reference: Priced | None, wrong: Collection[str]) -> CrossVenue:
     """An entry, marked if its price is too far from the deepest venue's."""
-    if deepest is None or PRICE in entry.disputed:
+    known = _price(entry)
+    if reference is None or known is None or PRICE in entry.disputed:
         return entry
-    price, venue = deepest[0], deepest[1].venue
-    own, most = entry.price, MAX_DIFFERENCE
-    if own is None and entry.last:
-        own, most = entry.last[0].price / entry.last[0].multiplier, MAX_OLD_DIFFERENCE
-    if own is None or not is_far(own, price, most):
+    own, price, venue = known.price, reference.price, reference.entry.venue
+    is_current = known.is_current and reference.is_current
+    most = MAX_DIFFERENCE if is_current else MAX_OLD_DIFFERENCE
+    if not is_far(own, price, most):
         return entry
     why = (
         f"its mark of {own:.6g} per coin is more than {100 * most:g} % from "
@@ -404,7 +423,7 @@ def _direction(pct: float) -> Direction:
 
 
 def _price_range(entries: Sequence[CrossVenue]) -> PriceRange | None:
-    known = [(price, entry.venue) for price, entry in priced(entries)]
+    known = [(each.price, each.entry.venue) for each in priced(entries)]
     if not known:
         return None
     return PriceRange(*min(known), *max(known))

@@ -589,7 +589,7 @@ class MarketJudge:
             self._fresh_share(each.contract, read_at),
             each.open_interest_coins,
             disputed,
-            each.mark_price if each.price_kind == "last" else each.last_price,
+            each.stated_mark,
             each.index_price,
             each.volume_24h_usd,
             each.volume_24h_coins,

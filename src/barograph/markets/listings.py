@@ -40,6 +40,21 @@ async def _name_earlier(tx: Transaction, venue: str) -> None:
         await tx.execute(_NAME, venue, contract, *coin_of(venue, base))
 
 
+class ListingPlace(NamedTuple):
+    """The place of a listing in the order of venue, contract and time."""
+
+    venue: str = ""
+    contract: str = ""
+    listed_at: int = 0
+
+
+async def listings_after(
+    queryable: Queryable, place: ListingPlace, count: int, *, asset: str, venue: str, at: int
+) -> list[RecordedListing]:
+    """Listings after a place: of a coin, of a venue and at a time, or of all if empty or 0."""
+    return await _AFTER.fetch(queryable, *place, asset, venue, at, count)
+
+
 async def listed_since(tx: Transaction, venue: str, contract: str, at: int) -> None:
     """Extend the first listing of a contract back to an hour that the venue's history has."""
     await tx.execute(_EXTEND, venue, contract, at)
@@ -85,6 +100,16 @@ UPDATE listings SET listed_at = $3
 WHERE venue = $1 AND contract = $2 AND listed_at > $3 AND listed_at = (
     SELECT min(listed_at) FROM listings WHERE venue = $1 AND contract = $2)
 """
+_AFTER = Statement(
+    RecordedListing,
+    """
+SELECT {columns} FROM listings
+WHERE (venue, contract, listed_at) > ($1, $2, $3) AND asset <> ''
+    AND ($4 = '' OR asset = $4) AND ($5 = '' OR venue = $5)
+    AND ($6 = 0 OR (listed_at <= $6 AND (delisted_at IS NULL OR delisted_at > $6)))
+ORDER BY venue, contract, listed_at LIMIT $7
+""",
+)
 _OF_ASSET = Statement(
     RecordedListing,
     "SELECT {columns} FROM listings WHERE asset = $1 ORDER BY venue, contract, listed_at",

@@ -77,6 +77,19 @@ class PerpetualEntry(WireModel):
     open_interest_as_of: GroupAsOf
     longAccountPct: LongAccountPct
     long_accounts_as_of: GroupAsOf
+    markPrice: Annotated[float | None, Field(description="Mark price, in `quote`.")]
+    indexPrice: Annotated[
+        float | None, Field(description="The index or the oracle's price, in `quote`.")
+    ]
+    basisPct: Annotated[
+        float | None, Field(description="Mark price above the index, in percent of the index.")
+    ]
+    volume24hUsd: Annotated[
+        float | None, Field(description="Turnover of 24 hours in `quote`, as the venue counts it.")
+    ]
+    volume24hCoins: Annotated[
+        float | None, Field(description="The same in units of `openInterestCoins`.")
+    ]
     priceChange24hPct: Annotated[float | None, Field(description="In percent.")]
     openInterestChange24hPct: Annotated[
         float | None, Field(description="Change of the USD value, price moves included.")
@@ -220,6 +233,11 @@ def _entry(view: MarketView, each: Perpetual) -> PerpetualEntry:
         open_interest_as_of=counted if has_interest else None,
         longAccountPct=None if share is None else share.long_account_pct,
         long_accounts_as_of=None if share is None else _text(share.sampled_at),
+        markPrice=each.stated_mark,
+        indexPrice=each.index_price,
+        basisPct=each.basis_pct,
+        volume24hUsd=each.volume_24h_usd,
+        volume24hCoins=each.volume_24h_coins,
         priceChange24hPct=change.price_pct,
         openInterestChange24hPct=change.open_interest_pct,
         openInterestCoinsChange24hPct=change.open_interest_coins_pct,

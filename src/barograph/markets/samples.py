@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
+from barograph.venues.records import ContractName
 from barograph.venues.registry import BYBIT, VENUES
 
 Measure = Literal[
@@ -83,6 +84,11 @@ class RecordedListing(NamedTuple):
 
     delisted_at: int | None
     """When readings of the venue first lacked it; None while it is listed."""
+
+    @property
+    def name(self) -> ContractName:
+        """What keys its readings."""
+        return ContractName(self.venue, self.contract)
 
 
 class Point(NamedTuple):

@@ -68,17 +68,10 @@ class SeriesReader:
     """Reads series from the database, each at most once per minute, which is its finest step."""
 
     def __init__(
-        self,
-        database: Database,
-        clock: Clock,
-        min_watched_pct: float,
-        venue: str,
-        venues: Collection[str] = VENUES.keys(),
+        self, database: Database, clock: Clock, min_watched_pct: float, venues: Sequence[str]
     ) -> None:
         self.venues = venues
-        """Those of totals."""
-
-        self.venue = venue
+        self.venue = venues[0]
         """The venue of the liquidations, which don't fail over."""
 
         self.min_watched_pct = min_watched_pct
@@ -310,17 +303,16 @@ async def recorded_totals(
     """A measure of a coin at the venues that listed it, at the instants of a grid."""
     if not listings or not grid:
         return []
-    names = {(each.venue, each.contract) for each in listings}
+    names: dict[tuple[str, str], ContractName] = {each.name: each.name for each in listings}
     value, disputed = _TOTALLED[measure]
     sql = _TOTALS.format(value=value, disputed=disputed, weight=undisputed("open_interest_usd"))
 
     async def samples(start: int, end: int) -> list[Sample]:
         rows = await tx.fetch(sql, listings[0].asset, resolution, start, end, grid.step)
-        return [Sample(*row) for row in rows if row[:2] in names]
+        return [Sample(names[row[:2]], *row[2:]) for row in rows if row[:2] in names]
 
     found = await samples(grid.start, grid.stop)
-    known = {(each.venue, each.contract) for each in found if each.at == grid.start}
-    if names - known:  # how large was what is missing?
+    if names.keys() - {each.name for each in found if each.at == grid.start}:
         found += await samples(grid.start - KEPT_FOR // grid.step * grid.step, grid.start)
     points = total_points(measure, found, listings, grid)
     if points[-1].missing and now - points[-1].at < GRACE:

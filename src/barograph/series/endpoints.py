@@ -1,6 +1,6 @@
 """`/api/v1/series/{measure}`: everything that we recorded, by pages or as one table."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import ConfigDict, Field
@@ -20,14 +20,16 @@ from barograph.kit.lists import (
     Next,
     also_table,
     given_parameters,
+    instant,
     limit_parameter,
     stated,
     time_parameters,
 )
-from barograph.kit.timestamps import SECOND
+from barograph.kit.timestamps import SECOND, iso_timestamp
 from barograph.kit.wire import Schema, WireModel, operation, parameter
-from barograph.limits.listings import Listing, Listings, ListPart
+from barograph.limits.listings import PART_ROWS, Listing, Listings, ListPart
 from barograph.markets.aggregates import ALL, TOTALS
+from barograph.markets.listings import ListingPlace, listings_after, listings_named
 from barograph.markets.reader import MarketReader
 from barograph.markets.samples import SERIES_FOLDER
 from barograph.series.query import MARKET_SERIES, STEPS, SeriesQuery, series_query
@@ -37,6 +39,10 @@ from barograph.signals.methods import DAILY
 from barograph.signals.reader import FIGURES
 from barograph.venues.records import MAJORS
 from barograph.venues.registry import source_of
+
+LISTINGS_PATH = "/api/v1/listings"
+FIRST_TOTALS = PART_ROWS // 4
+"""A point of all venues takes as long as several others."""
 
 Origin = Literal["measured", "backfilled", "settled", "published"]
 
@@ -113,8 +119,7 @@ class MeasurePoint(WireModel):
         Field(default_factory=list, description="venue=all: listed there, but not in `value`."),
     ]
     by_venue: Annotated[
-        dict[str, float],
-        Field(default_factory=dict, description="venue=all: the value of each venue inside."),
+        list[float], Field(default_factory=list, description="The values of `venues`, in order.")
     ]
     low: Annotated[float | None, Field(description="price of venue=all: the lowest.")] = None
     high: Annotated[float | None, Field(description="price of venue=all: the highest.")] = None
@@ -133,6 +138,29 @@ class MeasureSeries(ListBody):
     unit: Annotated[str, Field(description="The unit of every value.")]
     interval_seconds: Annotated[int | None, Field(description="Null without a grid.")]
     points: list[MeasurePoint]
+    next: Next
+
+
+class ListingEntry(WireModel):
+    """A time in which a venue listed a contract; a contract listed again has several."""
+
+    venue: str
+    contract: str
+    coin: Annotated[str, Field(description="The coin without multiplier, such as `PEPE`.")]
+    multiplier: Annotated[int, Field(description="How many coins price and sizes are for.")]
+    listed_at: Annotated[
+        str, Field(description="When we first saw it, or its first back-filled hour.")
+    ]
+    delisted_at: Annotated[
+        str | None,
+        Field(description="The first reading of the venue without it; null while it is listed."),
+    ]
+
+
+class ListingList(ListBody):
+    """Listed and delisted contracts, by venue, contract and time."""
+
+    listings: list[ListingEntry]
     next: Next
 
 
@@ -160,7 +188,39 @@ class SeriesAnswer(NamedTuple):
             start=query.start,
             read=read,
             file_name=f"{query.key or query.symbol or 'all'}-{measure}",
+            first_rows=FIRST_TOTALS if query.venue == ALL else PART_ROWS,
         )
+
+    def listings(self, given: Mapping[str, str]) -> Listing[ListingPlace]:
+        """The listings that a request asks for.
+
+        Raises:
+            InvalidRequest: the time is malformed.
+            NotFound: we know no such coin.
+        """
+        at = instant("at", given["at"]) if "at" in given else 0
+        venue = given.get("venue", "")
+
+        async def read(place: ListingPlace, limit: int) -> ListPart[ListingPlace]:
+            named = await listings_named(self.database, given["coin"]) if "coin" in given else []
+            asset = named[0].asset if named else ""
+            rows = await listings_after(
+                self.database, place, limit + 1, asset=asset, venue=venue, at=at
+            )
+            last = rows[limit - 1] if len(rows) > limit else None
+            following = last and ListingPlace(last.venue, last.contract, last.listed_at)
+            values = [
+                (
+                    *row[:4],
+                    iso_timestamp(row.listed_at),
+                    row.delisted_at and iso_timestamp(row.delisted_at),
+                )
+                for row in rows[:limit]
+            ]
+            return ListPart(self._venues_head([venue] if venue else None), values, following)
+
+        members = tuple(ListingEntry.model_fields)
+        return Listing(LISTINGS_PATH, "listings", members, given, ListingPlace(), read, "listings")
 
     async def _part(self, query: SeriesQuery) -> ListPart[int]:
         # From a market reading of any age: recorded data does not expire.
@@ -181,12 +241,16 @@ class SeriesAnswer(NamedTuple):
         if query.is_macro or query.key in DAILY:
             source = page.source or self.settings.macro_source or FIGURES
             return ListHead(query.known_at, None, source)
-        venues = query.venues if query.venue == ALL else [query.venue]
-        newest = [self.markets.reading(self.board, venue) for venue in venues]
+        head = self._venues_head(None if query.venue == ALL else [query.venue])
+        return head if page.as_of is None else head._replace(as_of=page.as_of)
+
+    def _venues_head(self, venues: Sequence[str] | None) -> ListHead:
+        """The head of what is known of some venues, or of all."""
+        names = self.settings.venue_names if venues is None else venues
+        newest = [self.markets.reading(self.board, venue) for venue in names]
         known = max((each.as_of for each in newest if each is not None), default=0)
-        as_of = known if page.as_of is None else page.as_of
-        sources = (source_of(venue, self.settings.exchange_source) for venue in venues)
-        return ListHead(as_of, query.venue, "; ".join(sources))
+        sources = (source_of(venue, self.settings.exchange_source) for venue in names)
+        return ListHead(known, ALL if venues is None else names[0], "; ".join(sources))
 
 
 def series_routes(answer: SeriesAnswer, listings: Listings) -> ApiRouter:
@@ -204,6 +268,16 @@ def series_routes(answer: SeriesAnswer, listings: Listings) -> ApiRouter:
         f"{SERIES_FOLDER}{{measure}}",
         **operation("getMeasureSeries", MeasureSeries, *_PARAMETERS, responses=_RESPONSES),
     )(series)
+
+    @router.get(f"{LISTINGS_PATH}.csv")
+    @router.get(
+        LISTINGS_PATH,
+        **operation("getListings", ListingList, *_LISTED, responses=_LISTED_RESPONSES),
+    )
+    async def listed(request: Request) -> Response:
+        given = given_parameters(request.query_params, _LISTED, answer.settings.venue_names)
+        return await listings.respond(request, answer.listings(given))
+
     return router
 
 
@@ -237,3 +311,17 @@ _PARAMETERS = (
     CURSOR_PARAMETER,
     FORMAT_PARAMETER,
 )
+_LISTED = (
+    parameter("query", "coin", "Coin, base asset, contract or name, such as `PEPE`."),
+    parameter("query", "venue", "An exchange that this instance reads. Default: all."),
+    parameter("query", "at", f"Only what was listed then: {TIME}."),
+    limit_parameter(),
+    CURSOR_PARAMETER,
+    FORMAT_PARAMETER,
+)
+_LISTED_RESPONSES: dict[int, str | Schema] = {
+    200: also_table(ListingEntry.model_fields),
+    400: "Invalid parameter.",
+    404: "Unknown coin or venue.",
+    **READ_ERRORS,
+}

@@ -144,7 +144,7 @@ def _total_row(measure: Measure, point: TotalPoint) -> SeriesRow:
             }
             for each in point.missing
         ],
-        {venue: rounded(value) for venue, value in point.by_venue.items()},
+        [*map(rounded, point.by_venue.values())],
         *((min(prices, default=None), max(prices, default=None)) if measure == "price" else ()),
     )
 

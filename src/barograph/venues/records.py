@@ -105,11 +105,16 @@ class Perpetual(Struct, frozen=True, omit_defaults=True):
         return self.last_price if self.mark_price is None else self.mark_price
 
     @property
+    def stated_mark(self) -> float | None:
+        """The mark price; None if the exchange sends only the last price."""
+        return self.last_price if self.price_kind == "mark" else self.mark_price
+
+    @property
     def basis_pct(self) -> float | None:
         """How far the mark price is above the index, in percent of the index."""
-        if self.index_price is None or (self.price_kind == "last" and self.mark_price is None):
+        if self.index_price is None or self.stated_mark is None:
             return None
-        return 100 * (self.mark - self.index_price) / self.index_price
+        return 100 * (self.stated_mark - self.index_price) / self.index_price
 
     @property
     def funding_8h_pct(self) -> float:

@@ -522,11 +522,7 @@ def _page_routers(parts: _Parts) -> list[Router]:
         briefs=public.briefs,
         status=public.status,
         series=SeriesReader(
-            database,
-            clock,
-            settings.liquidations_min_coverage_pct,
-            settings.venue_names[0],
-            settings.venue_names,
+            database, clock, settings.liquidations_min_coverage_pct, settings.venue_names
         ),
         render_queue=parts.render_queue,
     )

@@ -46,7 +46,7 @@ VERSION_1 = tuple(
     f"/api/v1/{name}"
     for name in (
         *("perpetuals", "cross", "venues", "series/", "liquidations", "events", "incidents"),
-        *("stances/", "briefs/", "accuracy", "carry"),
+        *("stances/", "briefs/", "accuracy", "carry", "listings"),
     )
 )
 FREE_PATHS = frozenset(
