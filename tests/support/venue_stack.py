@@ -19,7 +19,8 @@ from barograph.collector.leader import collector_lease
 from barograph.errors import UpstreamError
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.sqlite import SQLiteDatabase
-from barograph.kit.timestamps import DAY, HOUR
+from barograph.kit.timestamps import DAY, HOUR, SECOND
+from barograph.markets.frames import FRAME_STEP
 from barograph.settings import Settings
 from barograph.venue_names import VENUE_NAMES
 from barograph.venues.binance.stream import LIQUIDATIONS, decode_liquidation
@@ -240,4 +241,5 @@ async def running_venues(
             stack.callback(turns.task.cancel)
         await found.take_readings()
         await found.take_readings(sweep=True)
+        await found.take_readings(FRAME_STEP / SECOND)  # keeps the last known sizes
         yield found
