@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from barograph.markets.cross_documents import CROSS_PATH
 from barograph.markets.documents import DERIVATIVES_PATH, MARKET_PATH, MARKET_STATE_PATH
 from barograph.markets.perpetuals import PERPETUALS_PATH
 from barograph.signals.documents import SIGNALS_PATH
@@ -42,6 +43,7 @@ READS = (
     Read(f"{DERIVATIVES_PATH}?symbol=ETH", 0.85),
     Read(PERPETUALS_PATH, 0.85, COMPRESSED),
     Read(PERPETUALS_PATH, 0.85, PLAIN),
+    Read(CROSS_PATH, 0.85, COMPRESSED),
     Read("/markets", 0.8, COMPRESSED),
     Read("/developers", 0.8, COMPRESSED),
     Read("/heatmap", 0.8, COMPRESSED),

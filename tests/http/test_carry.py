@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from barograph.markets.carry_documents import CarryList
+from barograph.markets.carry import CarryList
 from barograph.venues.records import Perpetuals
 from support.clock import START
 from support.lists import table

@@ -36,7 +36,7 @@ def hyperliquid(*contracts: Perpetual, as_of: int = START) -> Publication:
     return Publication.of(PERPETUALS.of("hyperliquid"), reading)
 
 
-def settled(venue: str, **pct: float | tuple[float, ...]) -> Publication:
+def settled(venue: str, **pct: Any) -> Publication:
     """What contracts of a venue settled over 8 hours, or also over longer windows."""
     sums: dict[str, tuple[SettledSums, ...]] = {
         name: (SettledSums(SETTLED_TO, *(each if isinstance(each, tuple) else (each,))),)

@@ -23,7 +23,7 @@ WEEK = {BYBIT: (0.2, 0.1), HYPERLIQUID: (0.5, 0.6), BINANCE: (0.1, 0.3)}
 
 def sums(venue: str, end: int = END) -> SettledSums:
     now, before = WEEK[venue]
-    return SettledSums(end, 0.01, 0.03, now, before_7d=before)
+    return SettledSums(end, 0.01, 0.03, now, before=(None, None, before, None))
 
 
 def contract(venue: str, mark: float = 100.0) -> Perpetual:
@@ -45,7 +45,7 @@ def btc(window: str = "7d", **others: VenueFacts) -> CarryCoin:
 
 
 def pair(coin: CarryCoin) -> tuple[str | None, str | None, float | None]:
-    return coin.short_venue, coin.long_venue, coin.pair_pct
+    return coin.shortVenue, coin.longVenue, coin.pairPct
 
 
 YEARLY = (20.85714286, 5.21428571)
@@ -58,15 +58,15 @@ def test_the_best_pair_is_short_where_funding_was_highest_and_its_change_is_of_t
     found = btc()
 
     assert pair(found) == (HYPERLIQUID, BINANCE, 0.4)
-    assert (found.pair_yearly_pct, found.pair_yearly_pct_change) == YEARLY
-    assert (found.settled_to, found.missing) == (iso_timestamp(END), [])
-    assert [each.settled_pct for each in found.venues] == [0.2, 0.5, 0.1]
+    assert (found.pairYearlyPct, found.pairYearlyPctChange) == YEARLY
+    assert (found.settledTo, found.missing) == (iso_timestamp(END), [])
+    assert [each.settledPct for each in found.venues] == [0.2, 0.5, 0.1]
 
 
 def test_without_the_window_before_there_is_a_pair_but_no_change() -> None:
     found = btc(binance=facts(BINANCE, settled=(SettledSums(END, 0.01, 0.03, 0.1),)))
 
-    assert (found.pair_pct, found.pair_yearly_pct_change) == (0.4, None)
+    assert (found.pairPct, found.pairYearlyPctChange) == (0.4, None)
 
 
 def test_a_venue_that_goes_down_changes_nothing_while_it_covers_the_same_hours() -> None:
@@ -110,7 +110,7 @@ def test_another_asset_of_the_same_name_is_not_compared_also_when_its_venue_is_d
 ) -> None:
     found = btc(hyperliquid=facts(HYPERLIQUID, age=age, mark=3.0))
 
-    assert (found.short_venue, found.missing) == (BYBIT, [])
+    assert (found.shortVenue, found.missing) == (BYBIT, [])
     assert found.venues[1].state == "different asset"
 
 
@@ -119,4 +119,4 @@ def test_one_venue_has_no_pair_and_equal_ones_have_one_of_zero() -> None:
 
     assert pair(alone) == (None, None, None)
     assert pair(btc("8h")) == (None, None, 0.0)
-    assert btc("30d").pair_pct is None
+    assert btc("30d").pairPct is None

@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import fields
 
 from barograph.events.documents import EventList, EventRecord
-from barograph.markets.carry_documents import CarryEntry, CarryList, CarryVenueEntry
+from barograph.markets.carry import CarryCoin, CarryList, CarryVenue
 from barograph.markets.cross_documents import (
     CrossBody,
     CrossList,
@@ -158,8 +158,8 @@ def test_a_body_of_another_schema_is_not_read(answer: type[Any], name: str) -> N
         (records.CrossCoin, CrossBody),
         (records.CrossVenue, CrossVenueBody),
         (records.Carry, CarryList),
-        (records.CarryCoin, CarryEntry),
-        (records.CarryVenue, CarryVenueEntry),
+        (records.CarryCoin, CarryCoin),
+        (records.CarryVenue, CarryVenue),
         (records.LogEvent, EventRecord),
         (records.SeriesPage, MeasureSeries),
         (records.Liquidation, LiquidationRecord),

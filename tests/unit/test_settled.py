@@ -108,16 +108,16 @@ def test_sums_need_every_window_and_end_together() -> None:
     newest, before = window_sums(month, START)
 
     sums, earlier = (0.008, 0.024, 0.168, 0.72), (0.008, 0.024, 0.168, None)
-    assert newest == SettledSums(AT, *sums, *earlier)
-    assert before == SettledSums(AT - STEP, *sums, *earlier)
+    assert newest == SettledSums(AT, *sums, earlier)
+    assert before == SettledSums(AT - STEP, *sums, earlier)
     assert window_sums(
         {at: pct for at, pct in month.items() if at != AT - DAY - 2 * STEP}, START
     ) == (
-        SettledSums(AT, 0.008, 0.024, None, None, 0.008, None, 0.168),
-        SettledSums(AT - STEP, 0.008, 0.024, None, None, 0.008, None, 0.168),
+        SettledSums(AT, 0.008, 0.024, None, None, (0.008, None, 0.168, None)),
+        SettledSums(AT - STEP, 0.008, 0.024, None, None, (0.008, None, 0.168, None)),
     )
     two = settled_windows(every(4, *range(180)), START)
-    assert window_sums(two, START)[0].all_before == sums
+    assert window_sums(two, START)[0].before == sums
     assert window_sums({AT - 2 * STEP: 0.008}, START) == ()
 
 

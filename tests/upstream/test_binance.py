@@ -116,9 +116,10 @@ class Venue(ScriptedVenue[BinanceExchange]):
                 return [{"symbol": name, "fundingIntervalHours": each} for name, each in rows]
             case "premiumIndex":
                 return [self._index(name, mark) for name, mark in self.prices.items()]
-            case "price":
+            case "price" | "24hr":
+                volumes = {"volume": "1500.5", "quoteVolume": "116800000.25", "time": self.now}
                 last = {**self.prices, "1000CATUSDT": "0.0072"}.items()
-                return [{"symbol": name, "price": each, "time": self.now} for name, each in last]
+                return [{"symbol": name, "price": each, **volumes} for name, each in last]
             case "openInterest":
                 at = self.now - self.interest_lag.get(query["symbol"], 20 * SECOND)
                 return {"symbol": query["symbol"], "openInterest": "2293434.547", "time": at}
@@ -127,6 +128,7 @@ class Venue(ScriptedVenue[BinanceExchange]):
 
     def _index(self, name: str, mark: str) -> dict[str, object]:
         rate = {"lastFundingRate": "-0.00001791", "interestRate": "0.00010000"}
+        rate["indexPrice"] = mark
         times = {"nextFundingTime": self.next[name], "time": self.now - self.lag.get(name, 898)}
         return {"symbol": name, "markPrice": mark, **rate, **times, **self.index.get(name, {})}
 
@@ -147,6 +149,7 @@ def test_a_reading_holds_every_crypto_perpetual_in_our_units() -> None:
     cat = found["1000CATUSDT"]
     assert (cat.base, cat.coin, cat.multiplier, cat.price_kind) == ("1000CAT", "CAT", 1000, "last")
     assert (cat.last_price, cat.mark_price, cat.open_interest_usd) == (0.0072, 0.0071, None)
+    assert (cat.index_price, cat.basis_pct) == (0.0071, 0.0)
     assert (cat.funding_rate_pct, cat.funding_interval_hours) == (-0.001791, 8.0)
     assert cat.next_funding_time == NEXT
     assert venue.run(BinanceExchange.server_time) == NOW
@@ -279,6 +282,19 @@ def test_open_interest_has_its_own_time_and_none_when_it_is_old() -> None:
     venue.replies["BTCUSDT"] = httpx2.Response(400, json=unknown)
     venue.sweep(2 * MINUTE)
     assert contracts(venue.read())["BTCUSDT"].open_interest_coins is None
+
+
+def test_volumes_are_read_once_a_minute_beside_the_reading_and_old_ones_are_unknown() -> None:
+    venue = Venue()
+    assert contracts(venue.read())["BTCUSDT"].volume_24h_usd is None
+    venue.sweep(90 * SECOND)
+    assert len(venue.calls("24hr")) == 2
+    bitcoin = contracts(venue.read())["BTCUSDT"]
+    assert (bitcoin.volume_24h_usd, bitcoin.volume_24h_coins) == (116800000.25, 1500.5)
+    venue.replies["24hr"] = httpx2.Response(451)
+    venue.sweep(5 * MINUTE)
+    assert contracts(venue.read())["BTCUSDT"].volume_24h_usd is not None
+    assert contracts(venue.read(15 * MINUTE))["BTCUSDT"].volume_24h_usd is None
 
 
 BUSY = {"code": -1003, "msg": "Too many requests"}

@@ -28,6 +28,7 @@ from support.scripted_venue import ScriptedVenue
 
 NOW = 1_794_787_212_345
 END = NOW // HOUR * HOUR
+BESIDE = ("index_price", "volume_24h_usd", "volume_24h_coins")
 NAMES = ("BTC", "ETH", "kPEPE", "MATIC", "xyz:AAPL")
 Call = Callable[[HyperliquidExchange], Awaitable[Any]]
 
@@ -35,7 +36,8 @@ Call = Callable[[HyperliquidExchange], Awaitable[Any]]
 def context(**changes: object) -> dict[str, object]:
     usual = {"funding": "0.0000083651", "openInterest": "35818.6831799999", "markPx": "77748.0"}
     others = {"premium": None, "midPx": None, "impactPxs": ["77748.0", "77775.4"]}
-    return usual | others | changes
+    volume = {"oraclePx": "77760.0", "dayNtlVlm": "2401345678.5", "dayBaseVlm": "30890.12"}
+    return usual | others | volume | changes
 
 
 def asset(name: str) -> dict[str, object]:
@@ -110,7 +112,8 @@ def test_a_reading_has_one_side_of_the_open_interest_and_hourly_funding() -> Non
     bitcoin, *_, pepe = reading.contracts
     coins = 35818.6831799999 / 2
     values = (77748.0, 0.00083651, 1.0, END + HOUR, coins * 77748.0, coins)
-    assert bitcoin == Perpetual("BTC", "BTC", *values, quote="USD", price_kind="mark")
+    beside: Any = dict(zip(BESIDE, (77760.0, 2401345678.5, 30890.12), strict=True))
+    assert bitcoin == Perpetual("BTC", "BTC", *values, quote="USD", price_kind="mark", **beside)
     assert (pepe.base, pepe.asset, pepe.multiplier) == ("kPEPE", "PEPE", 1000)
     assert [asked["type"] for _, asked in venue.asked] == ["exchangeStatus", "metaAndAssetCtxs"]
     demo = Venue(exchange_source="simulated exchange (demo data)").exchange

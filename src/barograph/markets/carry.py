@@ -7,54 +7,93 @@ long as it covers the same hours as the other venues, so that no pair changes be
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import permutations
-from typing import NamedTuple
+from typing import Annotated, Any
 
-from msgspec import Struct
+from pydantic import Field
 
+from barograph.kit.csv_table import CSV, cells, table
+from barograph.kit.documents import JSON, Document
+from barograph.kit.lists import ListBody, ListHead
 from barograph.kit.timestamps import iso_timestamp
+from barograph.kit.wire import WireModel
 from barograph.markets.cross import CrossMarket
 from barograph.markets.cross_coins import FUNDING, CrossCoin, CrossVenue, State
+from barograph.markets.cross_documents import NoNext, Number, Text, VenueName, document_of
 from barograph.markets.settlements import RATE_DIGITS, WINDOW_DAYS, yearly
 from barograph.venues.records import Perpetual
 
+CARRY_PATH = "/api/v1/carry"
 DEFAULT_WINDOW = "7d"
+NOT_INCLUDED = "fees and prices"
 
 
-class CarryVenue(Struct, frozen=True, rename="camel"):
-    """What longs paid to shorts for one coin at one venue, in percent of the position."""
+def _is(description: str) -> Any:  # noqa: ANN401 - as pydantic's own
+    return Field(description=description)
 
-    venue: str
+
+class CarryVenue(WireModel):
+    """What longs paid to shorts for a coin at one venue; shorts paid if it is negative."""
+
+    venue: VenueName
     state: State
-    reason: str | None
-    """Why the state is not `ok`, or why the sum is unknown."""
-
-    contract: str | None
-    settled_pct: float | None
-    yearly_pct: float | None
-    yearly_pct_before: float | None
-    """In the window of the same length before."""
+    reason: Annotated[Text, _is("Why it is not `ok`, or a sum is null.")]
+    contract: Text
+    settledPct: Annotated[Number, _is("Sum of settled rates, in %; null unless all are known.")]
+    yearlyPct: Annotated[Number, _is("Times 365 / days, not compounded.")]
+    yearlyPctBefore: Annotated[Number, _is("In the window of the same length before.")]
 
 
-class CarryCoin(Struct, frozen=True, rename="camel"):
-    """One coin at every venue that lists it, and the two venues that differ most."""
+class CarryCoin(WireModel):
+    """A coin at every venue that lists it, and the best pair of venues."""
 
     coin: str
-    settled_to: str | None
-    short_venue: str | None
-    """Where funding was highest. None, as `long_venue`, if all venues settled the same."""
-
-    long_venue: str | None
-    pair_pct: float | None
-    """None without two venues to compare."""
-
-    pair_yearly_pct: float | None
-    pair_yearly_pct_change: float | None
-    """Against the same two venues in the window before."""
-
-    missing: list[str]
-    """The venues that are not compared, although they list the coin or may list it."""
-
+    settledTo: Annotated[Text, _is("End of the window at all venues.")]
+    shortVenue: Annotated[Text, _is("Where funding was highest; null if all settled the same.")] = (
+        None
+    )
+    longVenue: Annotated[Text, _is("Where it was lowest.")] = None
+    pairPct: Annotated[Number, _is("What this short and a long of the same size earned, in %.")] = (
+        None
+    )
+    pairYearlyPct: Annotated[Number, _is("Times 365 / days, not compounded.")] = None
+    pairYearlyPctChange: Annotated[Number, _is("Against the same two in the window before.")] = None
+    missing: Annotated[list[str], _is("Venues not compared; `reason` says why.")]
     venues: list[CarryVenue]
+
+
+class CarryList(ListBody):
+    """Every coin over one window, the best pair first."""
+
+    window: str
+    notIncluded: Annotated[str, _is("What positions also cost or earn.")]
+    carry: list[CarryCoin]
+    next: NoNext
+
+
+_PAIR_COLUMNS = [name for name in CarryCoin.model_fields if name != "venues"]
+CARRY_COLUMNS = ("window", "notIncluded", *_PAIR_COLUMNS, *CarryVenue.model_fields)
+
+
+def carry_document(
+    market: CrossMarket, coins: Sequence[CarryCoin], window: str, *, is_table: bool
+) -> Document:
+    """These coins, also of venues that are down, because what they settled counts."""
+    known = [each.reading for each in market.facts.values() if each.reading is not None]
+    names, source = ",".join(each.venue for each in known), "; ".join(each.source for each in known)
+    head = ListHead(market.as_of, names, source)
+    if is_table:
+        body = table(",".join(CARRY_COLUMNS), _rows(coins, window), source)
+    else:
+        also = {"window": window, "notIncluded": NOT_INCLUDED}
+        body = head.encode("carry", [coin.encode() for coin in coins], None, also)
+    return document_of(market, body, CSV if is_table else JSON)
+
+
+def _rows(coins: Sequence[CarryCoin], window: str) -> Iterator[str]:
+    for coin in coins:
+        pair = coin.model_dump(exclude={"venues"}) | {"missing": " ".join(coin.missing)}
+        for venue in coin.venues:
+            yield cells([window, NOT_INCLUDED, *pair.values(), *venue.model_dump().values()])
 
 
 def carry(market: CrossMarket, window: str) -> list[CarryCoin]:
@@ -68,7 +107,7 @@ def carry(market: CrossMarket, window: str) -> list[CarryCoin]:
     coins = [
         _coin(coin, list(_entries(coin, market, away)), window) for coin in market.coins.values()
     ]
-    return sorted(coins, key=lambda each: (each.pair_pct is None, -(each.pair_pct or 0), each.coin))
+    return sorted(coins, key=lambda each: (each.pairPct is None, -(each.pairPct or 0), each.coin))
 
 
 Away = dict[tuple[str, str], list[Perpetual]]
@@ -83,67 +122,57 @@ def _entries(coin: CrossCoin, market: CrossMarket, away: Away) -> Iterator[Cross
         if last is None:
             yield entry
         for each in last or ():
-            yield entry._replace(
-                contract=each,
-                settled_choices=settled.get(each.contract, ()),
-                disputed=tuple(facts.disputed),
-            )
-
-
-class _Rate(NamedTuple):
-    pct: float
-    before: float | None
-    venue: str
+            choices, disputed = settled.get(each.contract, ()), tuple(facts.disputed)
+            yield entry._replace(contract=each, settled_choices=choices, disputed=disputed)
 
 
 def _coin(coin: CrossCoin, entries: Sequence[CrossVenue], window: str) -> CarryCoin:
     place, days, end = list(WINDOW_DAYS).index(window), WINDOW_DAYS[window], coin.settled_to
-    if end is None:  # no venue with a fresh reading knows a window
-        ends = (each.end for entry in entries for each in entry.settled_choices)
-        end = max(ends, default=None)
     to = None if end is None else iso_timestamp(end)
     venues: list[CarryVenue] = []
-    rates: list[_Rate] = []
+    rates: list[tuple[float, CarryVenue]] = []
     for entry in entries:
-        settled = next((each for each in entry.settled_choices if each.end == end), None)
-        pct, before = (
-            (None, None) if settled is None else (settled.all_pct[place], settled.all_before[place])
-        )
-        reasons = [] if entry.reason is None else [entry.reason]
+        sums = [(e.all_pct, e.before) for e in entry.settled_choices if e.end == end]
+        pct, before = (sums[0][0][place], sums[0][1][place]) if sums else (None, None)
+        reason = entry.reason
         if pct is None and entry.contract is not None:
-            reasons.append(f"we don't know every settlement of the {window} to {to or 'now'}")
-        elif pct is not None and entry.state != "different asset" and FUNDING not in entry.disputed:
-            rates.append(_Rate(pct, before, entry.venue))
-        venues.append(
-            CarryVenue(
-                entry.venue,
-                entry.state,
-                "; ".join(reasons) or None,
-                None if entry.contract is None else entry.contract.contract,
-                *(pct, yearly(pct, days), yearly(before, days)),
-            )
+            why = f"we don't know every settlement of the {window} to {to or 'now'}"
+            reason = why if reason is None else f"{reason}; {why}"
+        venue = CarryVenue.model_construct(
+            venue=entry.venue,
+            state=entry.state,
+            reason=reason,
+            contract=None if entry.contract is None else entry.contract.contract,
+            settledPct=pct,
+            yearlyPct=yearly(pct, days),
+            yearlyPctBefore=yearly(before, days),
         )
-    compared = {rate.venue for rate in rates}
+        venues.append(venue)
+        if pct is not None and entry.state != "different asset" and FUNDING not in entry.disputed:
+            rates.append((pct, venue))
+    compared = {venue.venue for _, venue in rates}
     listed = (each.venue for each in entries if each.state != "different asset")
     missing = [venue for venue in dict.fromkeys(listed) if venue not in compared]
-    return CarryCoin(coin.asset, to, *_best_pair(rates, days), missing, venues)
+    pair = _best_pair(rates, days)
+    return CarryCoin.model_construct(
+        coin=coin.asset, settledTo=to, **pair, missing=missing, venues=venues
+    )
 
 
-_Pair = tuple[str | None, str | None, float | None, float | None, float | None]
-
-
-def _best_pair(rates: Sequence[_Rate], days: float) -> _Pair:
+def _best_pair(rates: Sequence[tuple[float, CarryVenue]], days: float) -> dict[str, Any]:
+    """A short where funding was highest, and a long where it was lowest."""
     pairs = [
-        (round(short.pct - long.pct, RATE_DIGITS), short, long)
-        for short, long in permutations(rates, 2)
+        (round(high - low, RATE_DIGITS), short, long)
+        for (high, short), (low, long) in permutations(rates, 2)
         if short.venue != long.venue
     ]
     if not pairs:
-        return None, None, None, None, None
+        return {}
     pct, short, long = max(pairs, key=lambda pair: pair[0])
     if pct == 0:
-        return None, None, pct, 0.0, None
-    change = None
-    if short.before is not None and long.before is not None:
-        change = yearly(pct - (short.before - long.before), days)
-    return short.venue, long.venue, pct, yearly(pct, days), change
+        return {"pairPct": pct, "pairYearlyPct": pct}
+    found = {"shortVenue": short.venue, "longVenue": long.venue, "pairPct": pct}
+    now, high, low = yearly(pct, days), short.yearlyPctBefore, long.yearlyPctBefore
+    if now is not None and high is not None and low is not None:
+        found["pairYearlyPctChange"] = round(now - (high - low), RATE_DIGITS)
+    return found | {"pairYearlyPct": now}

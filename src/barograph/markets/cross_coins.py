@@ -84,9 +84,9 @@ class CrossVenue(NamedTuple):
         found = [each for each in self.disputed if each in measures]
         return f"disputed: {', '.join(found)}" if found else None
 
-    def missing(self, *measures: str) -> str | None:
-        """Why the open interest and these measures don't count; None if they do."""
-        found = self.left_out(PRICE, OPEN_INTEREST, *measures)
+    def missing(self) -> str | None:
+        """Why the open interest doesn't count; None if it does."""
+        found = self.left_out(PRICE, OPEN_INTEREST)
         if found is None and self.interest_usd is None:
             return "it has no current open interest"
         return found
@@ -215,7 +215,7 @@ class CrossCoin(NamedTuple):
     def share_pct(self, entry: CrossVenue) -> float | None:
         """The share of a venue in the open interest, what is missing included."""
         total = self.open_interest.with_missing_usd
-        if not total or entry.state == "different asset" or entry.missing() is not None:
+        if not total or entry not in self.counted:
             return None
         return 100 * (entry.interest_usd or 0.0) / total
 
@@ -231,25 +231,29 @@ def coin_of_venues(
     entries = [_settled(entry, settled_to) for entry in entries]
     expected = [entry for entry in entries if entry.state != "different asset"]
     deepest = max(priced(expected), key=depth, default=None)
-    counted = [entry for entry in expected if entry.missing() is None]
-    weights = _weights(entries)
-    funding = [
-        weight * each.funding_8h_pct / 100
-        for each, weight in zip(entries, weights, strict=True)
-        if weight is not None and each.funding_8h_pct is not None
-    ]
+    reasons = [entry.missing() for entry in expected]
+    counted = [each for each, why in zip(expected, reasons, strict=True) if why is None]
+    weighed = [each for each in counted if FUNDING not in each.disputed]
+    weight = _sum(each.interest_usd for each in weighed)
+    funding = [(each.interest_usd or 0.0) * (each.funding_8h_pct or 0.0) for each in weighed]
     seen = [each.liquidated_usd for each in expected if each.liquidated_usd is not None]
     return CrossCoin(
         asset=asset,
         venues=entries,
         counted=counted,
         deepest=None if deepest is None else deepest.entry.venue,
-        open_interest=_interest(counted, _missing(expected)),
+        open_interest=_interest(counted, _missing(expected, reasons)),
         change=_change(counted),
         volume=_volume(expected),
-        funding_8h_pct=sum(funding) if funding else None,
-        weights=weights,
-        funding_missing=_missing(expected, FUNDING),
+        funding_8h_pct=sum(funding) / weight if weight else None,
+        weights=[
+            100 * (each.interest_usd or 0.0) / weight if weight and each in weighed else None
+            for each in entries
+        ],
+        funding_missing=_missing(
+            expected,
+            [why or each.left_out(FUNDING) for each, why in zip(expected, reasons, strict=True)],
+        ),
         settled_to=settled_to,
         spread=_spread(expected),
         prices=_price_range(expected),
@@ -344,10 +348,9 @@ def _volume(entries: Sequence[CrossVenue]) -> Total:
     return Total(_sum(usd), None if None in coins else _sum(coins), missing)
 
 
-def _missing(entries: Sequence[CrossVenue], *measures: str) -> list[Missing]:
+def _missing(entries: Sequence[CrossVenue], reasons: Sequence[str | None]) -> list[Missing]:
     found = []
-    for entry in entries:
-        why = entry.missing(*measures)
+    for entry, why in zip(entries, reasons, strict=True):
         if why is not None:
             coins = [
                 None
@@ -359,16 +362,6 @@ def _missing(entries: Sequence[CrossVenue], *measures: str) -> list[Missing]:
             at = min((old.at for old in entry.last), default=None)
             found.append(Missing(entry.venue, why, usd, None if None in coins else _sum(coins), at))
     return found
-
-
-def _weights(entries: Sequence[CrossVenue]) -> list[float | None]:
-    """The weights in percent; None without any open interest."""
-    usd = [
-        None if e.state == "different asset" or e.missing(FUNDING) is not None else e.interest_usd
-        for e in entries
-    ]
-    total = _sum(usd)
-    return [None if each is None or not total else 100 * each / total for each in usd]
 
 
 def _change(counted: Sequence[CrossVenue]) -> Change | None:
@@ -442,6 +435,8 @@ def _common_end(entries: Iterable[CrossVenue]) -> int | None:
 
 
 def _settled(entry: CrossVenue, end: int | None) -> CrossVenue:
+    if not entry.settled_choices:
+        return entry
     known = (settled for settled in entry.settled_choices if settled.end == end)
     return entry._replace(settled=next(known, None))
 

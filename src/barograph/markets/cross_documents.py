@@ -322,13 +322,13 @@ def encoded_coins(market: CrossMarket) -> list[bytes]:
 
 def cross_document(market: CrossMarket, coins: Sequence[bytes], *, compress: bool) -> Document:
     """A list of these coins."""
-    return _document(market, _head(market).encode("cross", coins, None), compress=compress)
+    return document_of(market, _head(market).encode("cross", coins, None), compress=compress)
 
 
 def cross_table(market: CrossMarket) -> Document:
     """All coins as CSV."""
     rows = (cells(row) for coin in market.coins.values() for row in _table_rows(coin))
-    return _document(market, table(",".join(CROSS_COLUMNS), rows, _head(market).source), CSV)
+    return document_of(market, table(",".join(CROSS_COLUMNS), rows, _head(market).source), CSV)
 
 
 def coin_document(market: CrossMarket, coin: CrossCoin) -> Document:
@@ -342,7 +342,7 @@ def coin_document(market: CrossMarket, coin: CrossCoin) -> Document:
         {**_row(coin, each, weight), **_details(market, each)}
         for each, weight in zip([*coin.venues, *absent], weights, strict=False)
     ]
-    return _document(market, msgspec.json.encode({**head, **_totals(coin), "venues": rows}))
+    return document_of(market, msgspec.json.encode({**head, **_totals(coin), "venues": rows}))
 
 
 def _head(market: CrossMarket) -> ListHead:
@@ -350,9 +350,10 @@ def _head(market: CrossMarket) -> ListHead:
     return ListHead(market.as_of, ",".join(each.venue for each in market.fresh), sources, NOTICE)
 
 
-def _document(
+def document_of(
     market: CrossMarket, body: bytes, kind: bytes = JSON, *, compress: bool = True
 ) -> Document:
+    """A body that is valid until the first of the facts reaches its freshness limit."""
     return Document(
         body,
         since=market.now,

@@ -21,13 +21,14 @@ from barograph.kit.lists import (
     wants_csv,
 )
 from barograph.kit.wire import Schema, operation, parameter
-from barograph.markets.carry import DEFAULT_WINDOW, CarryCoin, carry
-from barograph.markets.carry_documents import (
+from barograph.markets.carry import (
     CARRY_COLUMNS,
     CARRY_PATH,
+    DEFAULT_WINDOW,
+    CarryCoin,
     CarryList,
+    carry,
     carry_document,
-    carry_table,
 )
 from barograph.markets.cross import CrossMarket
 from barograph.markets.cross_documents import (
@@ -228,17 +229,17 @@ class CrossAnswer:
 
     def carry(self, given: Mapping[str, str], *, is_table: bool = False) -> Document:
         """What positions earned or paid; raises as `CrossReader.market` and `coin`."""
-        limit = page_limit(given) if "limit" in given else None
-        market, write = self._current(), carry_table if is_table else carry_document
+        limit, market = page_limit(given) if "limit" in given else None, self._current()
         window = one_of(given, "window", WINDOW_DAYS, DEFAULT_WINDOW, InvalidRequest)
         coins = self._carry[window] = self._carry.get(window) or carry(market, window)
         if "coin" in given:
             asset = self.reader.coin(market, given["coin"]).asset
             coins = [coin for coin in coins if coin.coin == asset]
+        write = partial(carry_document, market, coins[:limit], window, is_table=is_table)
         if given.keys() - {"window"}:
-            return write(market, coins[:limit], window)
-        keys = [(f"{CARRY_PATH}{'.csv' if is_table else ''}", urlencode(given).encode())]
-        return self._kept(keys, lambda: write(market, coins, window))
+            return write()
+        path = CARRY_PATH + (".csv" if is_table else "")
+        return self._kept([(path, urlencode(given).encode())], write)
 
     def _current(self) -> CrossMarket:
         market = self.reader.market(self.board)
@@ -292,12 +293,7 @@ def cross_routes(answer: CrossAnswer) -> ApiRouter:
             "getCarry",
             CarryList,
             *_CARRY_PARAMETERS,
-            responses={
-                200: also_table(CARRY_COLUMNS),
-                400: "Invalid coin or parameter.",
-                404: "Unknown coin.",
-                **STALE,
-            },
+            responses={200: also_table(CARRY_COLUMNS), **_COIN_ERRORS},
         ),
     )
     async def read_carry(request: Request) -> DocumentResponse:
@@ -311,7 +307,7 @@ def cross_routes(answer: CrossAnswer) -> ApiRouter:
             "getCrossCoin",
             CrossBody,
             _COIN,
-            responses={400: "Invalid coin or parameter.", 404: "Unknown coin.", **STALE},
+            responses=_COIN_ERRORS,
         ),
     )
     async def coin(request: Request) -> DocumentResponse:
@@ -326,6 +322,7 @@ _HOT: Mapping[str, Sequence[HotKey]] = {
     "csv": [(f"{PERPETUALS_PATH}.csv", b""), (PERPETUALS_PATH, b"format=csv")],
 }
 STALE: Mapping[int, str] = {502: "No fresh market data."}
+_COIN_ERRORS = {400: "Invalid coin or parameter.", 404: "Unknown coin.", **STALE}
 _SYMBOL = parameter(
     "query",
     "symbol",
@@ -343,9 +340,9 @@ _LIST_PARAMETERS = (VENUE_IN_USE_PARAMETER, FORMAT_PARAMETER, LIMIT_PARAMETER)
 _CROSS_PARAMETERS = (FORMAT_PARAMETER, LIMIT_PARAMETER)
 _COIN_RULE = "Coin (PEPE), base asset (1000PEPE), full contract name, or name (bitcoin)."
 _COIN = parameter("path", "coin", _COIN_RULE, example="ETH", pattern=NAME_PATTERN)
-_WINDOW_RULE = "Which settled funding: the last 8 or 24 hours, or 7 or 30 days."
+_WINDOW: Schema = {"enum": list(WINDOW_DAYS), "default": DEFAULT_WINDOW}
 _CARRY_PARAMETERS = (
-    parameter("query", "window", _WINDOW_RULE, enum=list(WINDOW_DAYS), default=DEFAULT_WINDOW),
+    parameter("query", "window", "How much settled funding.", **_WINDOW),
     parameter("query", "coin", f"Only this one. {_COIN_RULE}", pattern=NAME_PATTERN),
     *(FORMAT_PARAMETER, parameter("query", "limit", "Only the best pairs.", **_LIMIT)),
 )

@@ -43,7 +43,7 @@ WRITE_TIME = 10 * SECOND
 """The longest that the collector takes to store a reading."""
 
 KEPT_MS = 5 * SECOND
-"""How long a comparison is kept: for 700 coins at three venues, it takes about 15 ms."""
+"""How long a comparison is kept: for 700 coins at five venues, it takes up to 100 ms."""
 
 
 def freshness_limits(settings: Settings) -> FreshnessLimits:

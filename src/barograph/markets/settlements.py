@@ -81,22 +81,13 @@ class SettledSums(Struct, frozen=True, array_like=True):
 
     pct_7d: float | None = None
     pct_30d: float | None = None
-    before_8h: float | None = None
-    """As `pct_8h`, of the window of the same length before; the others too."""
-
-    before_24h: float | None = None
-    before_7d: float | None = None
-    before_30d: float | None = None
+    before: tuple[float | None, ...] = (None,) * len(WINDOW_DAYS)
+    """As `all_pct`, of the windows of the same length before."""
 
     @property
     def all_pct(self) -> tuple[float | None, ...]:
         """In the order of `WINDOW_DAYS`."""
         return self.pct_8h, self.pct_24h, self.pct_7d, self.pct_30d
-
-    @property
-    def all_before(self) -> tuple[float | None, ...]:
-        """In the same order."""
-        return self.before_8h, self.before_24h, self.before_7d, self.before_30d
 
 
 class SettledWindows(Struct, frozen=True):
@@ -189,13 +180,13 @@ def window_sums(windows: Mapping[int, float], now: int) -> tuple[SettledSums, ..
     Just after a settlement, not every venue has reported the newest.
     """
     newest = now // SHORTEST_WINDOW * SHORTEST_WINDOW
-    _, *longer = every = WINDOW_DAYS.values()
+    _, day, week, month = days = WINDOW_DAYS.values()
     return tuple(
         SettledSums(
             end,
             windows[end],
-            *(_sum(windows, end, days) for days in longer),
-            *(_sum(windows, end - round(days * DAY), days) for days in every),
+            *(_sum(windows, end, day), _sum(windows, end, week), _sum(windows, end, month)),
+            tuple(_sum(windows, end - round(each * DAY), each) for each in days),
         )
         for end in (newest, newest - SHORTEST_WINDOW)
         if end in windows

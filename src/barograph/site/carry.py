@@ -1,6 +1,7 @@
 """`/carry`: what positions earned or paid in settled funding, and the best pair of venues."""
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Mapping
 from typing import ClassVar
 
 from markupsafe import Markup, escape
@@ -8,12 +9,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph.kit.text import NBSP
-from barograph.markets.carry import DEFAULT_WINDOW, CarryCoin, CarryVenue, carry
-from barograph.markets.carry_documents import CARRY_PATH
+from barograph.markets.carry import CARRY_PATH, DEFAULT_WINDOW, CarryCoin, carry
 from barograph.markets.cross import CrossMarket
 from barograph.markets.settlements import WINDOW_DAYS
 from barograph.site.coin_text import titles_of
-from barograph.site.cross import CrossRow, contract_names, line_start
+from barograph.site.cross import CrossRow, contract_names, line_start, quiet
 from barograph.site.paths import CARRY_PAGE, CROSS_FOLDER, MARKETS_PATH
 from barograph.site.responses import Page, PageRouter
 from barograph.site.site import INCOMPLETE_PAGE_MS, Site
@@ -26,66 +26,44 @@ class CarryQuery(TableQuery, frozen=True):
 
     sort: str = "pair"
     window: str = ""
-    sorts: ClassVar[tuple[str, ...]] = ("symbol", "pair", "change")
-    limits: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "window": tuple(window for window in WINDOW_DAYS if window != DEFAULT_WINDOW)
-    }
+    sorts: ClassVar[tuple[str, ...]] = ("symbol", "pair")
+    limits: ClassVar[Mapping[str, tuple[str, ...]]] = {"window": tuple(WINDOW_DAYS)}
 
 
-def carry_rows(market: CrossMarket, query: CarryQuery, root: str) -> list[str]:
-    """The lines of the table."""
-    numbers = {"pair": "pair_yearly_pct", "change": "pair_yearly_pct_change"}
-    coins = [
-        coin
-        for coin in carry(market, query.window or DEFAULT_WINDOW)
-        if query.finds(coin.coin, contract_names(market.coins[coin.coin]))
-    ]
-    ordered = query.arrange(
-        coins,
-        name=lambda coin: coin.coin.upper(),
-        number=lambda coin: getattr(coin, numbers[query.sort]),
+def carry_rows(market: CrossMarket, query: CarryQuery, root: str) -> Markup:
+    """The body of the table, without a template, which would be too slow for so many rows."""
+    coins = carry(market, query.window or DEFAULT_WINDOW)
+    found = (
+        coin for coin in coins if query.finds(coin.coin, contract_names(market.coins[coin.coin]))
     )
+    ordered = query.arrange(found, lambda coin: coin.coin.upper(), lambda coin: coin.pairYearlyPct)
     folder = str(escape(f"{root}{CROSS_FOLDER}"))
-    return [_line(market, coin, folder) for coin in ordered]
+    # Safe: names are escaped, and everything else is numbers and our own words.
+    return Markup("\n".join(_line(market, coin, folder) for coin in ordered))  # noqa: S704
 
 
 def _line(market: CrossMarket, coin: CarryCoin, folder: str) -> str:
-    pair, change = coin.pair_yearly_pct, coin.pair_yearly_pct_change
-    row = CrossRow(market.coins[coin.coin], (pair, change))
-    moved = "—" if change is None else f"{change:+z.2f}{NBSP}pp"
-    cells = "".join(_cell(coin.venues, venue) for venue in market.facts)
-    return (
-        f'{line_start(row, folder)}<td data-head="Best pair, per year">{_yearly(pair)}'
-        f'{_quiet(_pair_text(coin))}</td><td data-head="Change">{moved}</td>{cells}</tr>'
-    )
+    row = CrossRow(market.coins[coin.coin], (coin.pairYearlyPct,))
+    pair = [VENUES[each].title for each in (coin.shortVenue, coin.longVenue) if each is not None]
+    named = "short {}, long {}".format(*pair) if pair else ""
+    without = f"(without {titles_of(coin.missing)})" if coin.missing else ""
+    cells = {
+        "Best pair": f"{_pct(coin.pairYearlyPct)}{quiet(named)}{quiet(without)}",
+        "Change": _pct(coin.pairYearlyPctChange, "pp"),
+    }
+    for venue in market.facts:
+        shown = (
+            _pct(each.yearlyPct) + quiet("" if each.state == "ok" else each.state)
+            for each in coin.venues
+            if each.venue == venue
+        )
+        cells[VENUES[venue].title] = "<br>".join(shown) or "—"
+    written = (f'<td data-head="{head}">{cell}</td>' for head, cell in cells.items())
+    return f"{line_start(row, folder)}{''.join(written)}</tr>"
 
 
-def _pair_text(coin: CarryCoin) -> str:
-    parts = []
-    if coin.short_venue is not None and coin.long_venue is not None:
-        short, long = VENUES[coin.short_venue].title, VENUES[coin.long_venue].title
-        parts.append(f"short {short}, long {long}")
-    if coin.missing:
-        parts.append(f"without {titles_of(coin.missing)}")
-    return "; ".join(parts)
-
-
-def _cell(entries: Sequence[CarryVenue], venue: str) -> str:
-    shown = [
-        f"{_yearly(each.yearly_pct)}{_quiet('' if each.state == 'ok' else each.state, each.reason)}"
-        for each in entries
-        if each.venue == venue
-    ]
-    return f'<td data-head="{VENUES[venue].title}">{"<br>".join(shown) or "—"}</td>'
-
-
-def _yearly(pct: float | None) -> str:
-    return "—" if pct is None else f"{pct:+z.2f}{NBSP}%"
-
-
-def _quiet(text: str, title: str | None = None) -> str:
-    hint = "" if title is None else f' title="{escape(title)}"'
-    return f' <span class="quiet"{hint}>{text}</span>' if text else ""
+def _pct(pct: float | None, unit: str = "%") -> str:
+    return "—" if pct is None else f"{pct:+z.2f}{NBSP}{unit}"
 
 
 def carry_routes(router: PageRouter, site: Site) -> None:
@@ -100,9 +78,10 @@ def carry_routes(router: PageRouter, site: Site) -> None:
 
 async def _carry(site: Site, query: CarryQuery, now: int) -> Page:
     market = site.compared
-    rows = [] if market is None else carry_rows(market, query, site.templates.root)
-    venues = site.cross.facts(site.board) if market is None else market.facts
-    best, change = Column("pair", "Best pair, per year"), Column("change", "Change")
+    await asyncio.sleep(0)
+    rows = Markup() if market is None else carry_rows(market, query, site.templates.root)
+    titles = [VENUES[venue].title for venue in ([] if market is None else market.facts)]
+    pair, *others = (Column("", title) for title in ("Best pair, per year", "Change", *titles))
     body = site.templates.render(
         "carry.html",
         here=MARKETS_PATH,
@@ -111,17 +90,10 @@ async def _carry(site: Site, query: CarryQuery, now: int) -> Page:
         query=query,
         windows=WINDOW_DAYS,
         chosen=query.window or DEFAULT_WINDOW,
-        usual=DEFAULT_WINDOW,
-        columns=[
-            Column("symbol", "Coin"),
-            best,
-            change,
-            *(Column("", VENUES[v].title) for v in venues),
-        ],
-        numbers=("pair", "change"),
-        shown=len(rows),
-        # Safe: names and reasons are escaped, and everything else is numbers.
-        rows=Markup("\n".join(rows)),  # noqa: S704
+        columns=(Column("symbol", "Coin"), pair._replace(sort="pair"), *others),
+        numbers=("pair",),
+        shown=rows.count("<tr"),
+        rows=rows,
         api_path=CARRY_PATH,
     )
     return Page(body, since=now, until=now + INCOMPLETE_PAGE_MS if market is None else market.until)

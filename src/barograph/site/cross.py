@@ -111,18 +111,19 @@ def _line(row: CrossRow, folder: str) -> str:
 
 def _total(total: Total) -> str:
     """A sum, and below it what is missing from it."""
-    return f"{shown(total.usd, usd)}{_quiet(total_note(total))}"
+    return f"{shown(total.usd, usd)}{quiet(total_note(total))}"
 
 
-def _quiet(note: str) -> str:
+def quiet(note: str) -> str:
+    """A note beside a number; empty if there is none."""
     return f' <span class="quiet">{note}</span>' if note else ""
 
 
 def result_cells(coin: CrossCoin) -> str:
     """The cells of the weighted live rate and of the widest spread."""
     tint = "" if coin.funding_8h_pct is None else f' class="{funding_tint(coin.funding_8h_pct)}"'
-    venues = _quiet(spread_venues(coin))
-    missing = "" if coin.funding_8h_pct is None else _quiet(missing_text(coin.funding_missing))
+    venues = quiet(spread_venues(coin))
+    missing = "" if coin.funding_8h_pct is None else quiet(missing_text(coin.funding_missing))
     return (
         f'<td data-head="Live, weighted"{tint}>{shown(coin.funding_8h_pct, rate)}{missing}</td>'
         f'<td data-head="Widest settled spread">{spread_text(coin)}{venues}</td>'

@@ -1,8 +1,8 @@
 """The interface of an exchange, and the plausible range of each of its values (pure).
 
-`upstream/` implements the interface. A value outside its range counts as a mistake of the exchange
-and so as unknown. We neither publish it nor clamp it to the range. The ranges are wide, so that
-they don't hide a real extreme.
+`kit/adapter.py` implements the interface. A value outside its range counts as a mistake of the
+exchange and so as unknown. We neither publish it nor clamp it to the range. The ranges are wide, so
+that they don't hide a real extreme.
 """
 
 from collections.abc import Sequence
