@@ -43,7 +43,7 @@ def measure(plan: bench.Plan, folder: Path) -> bench.Section:
 
 def _tables(data: Path, rounds: int) -> list[bench.Figure]:
     data.mkdir()
-    settings = benchmark_settings(data)
+    settings = benchmark_settings(data).model_copy(update={"venues": ",".join(VENUE_NAMES)})
     publish_market(settings)
     now = system_clock()
     with closing(apsw.Connection(str(settings.database_path))) as connection:

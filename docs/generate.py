@@ -19,7 +19,7 @@ from barograph.markets.cross_documents import (
 from barograph.markets.documents import Liq24h
 from barograph.markets.liquidation_files import LiquidationRecord
 from barograph.markets.perpetuals import Liquidations24h, PerpetualEntry
-from barograph.series.endpoints import MeasurePoint
+from barograph.series.endpoints import ListingEntry, MeasurePoint, MissingPoint
 from barograph.settings import GROUPS, PREFIX
 from barograph.stances.documents import StanceDecision, StanceLeg
 
@@ -69,7 +69,9 @@ NUMBERS: Mapping[str, tuple[Any, ...]] = {
             "1,000 for 1000PEPE. Readings before this version have no volume, index or basis."
         ),
         MeasurePoint,
+        MissingPoint,
     ),
+    "Listing": ("`/api/v1/listings`.", ListingEntry),
     "Cross-venue": (
         (
             "`/api/v1/cross`: a coin, then `venues`, `fundingSpread`, a missing venue and "

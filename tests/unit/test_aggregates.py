@@ -87,6 +87,15 @@ def test_another_asset_of_the_same_name_is_neither_inside_nor_missing() -> None:
     assert (point.value, point.missing) == (5.0, [])
 
 
+def test_another_asset_stays_one_while_the_deepest_venue_is_missing() -> None:
+    found = [sample("a", T, 5.0), sample("b", T, 7.0, weight=0.5, price=3.0)]
+    found.append(sample("b", T + HOUR, 7.0, weight=0.5, price=3.0))
+    _, point = totals(found, hours=2)
+
+    assert (point.value, point.with_missing) == (None, 5.0)
+    assert [each.venue for each in point.missing] == ["a"]
+
+
 def test_a_venue_is_not_missing_before_it_lists_the_coin_or_after_it_delists_it() -> None:
     found = [sample("a", T + hour * HOUR, 5.0) for hour in range(3)]
     found.append(sample("b", T + HOUR, 7.0))

@@ -44,6 +44,11 @@ class Sample(NamedTuple):
     is_disputed: bool
     is_backfilled: bool
 
+    @property
+    def counts(self) -> bool:
+        """Whether the value is known and not disputed."""
+        return self.value is not None and not self.is_disputed
+
 
 class MissingValue(NamedTuple):
     """A venue that listed the coin and has no value that counts."""
@@ -103,17 +108,23 @@ def total_points(
     for sample in samples:
         by_time[sample.at][sample.name] = sample
     first, *_ = instants = [*grid]
-    last: dict[ContractName, Sample] = {}
-    for at in sorted(at for at in by_time if at < first):
-        last |= _fair(by_time[at])
     listed = [(each.name, each.listed_at, each.delisted_at or maxsize) for each in listings]
+    last: dict[ContractName, Sample] = {}
+    others: set[ContractName] = set()
     points = []
-    for at in instants:
+    for at in [*sorted(at for at in by_time if at < first), *instants]:
         found = by_time.get(at, {})
-        fair = _fair(found)
-        names = (name for name, since, until in listed if name not in fair and since <= at < until)
-        lacking = {name: found.get(name) for name in names}
-        points.append(_point(measure, at, fair, lacking, last))
+        known = {name: each for name, each in found.items() if each.counts}
+        last = {name: each for name, each in last.items() if at - each.at <= KEPT_FOR}
+        if known and (deepest := _largest([*(last | known).values()])).name in known:
+            # Without the deepest venue, another asset stays one.
+            far = MAX_DIFFERENCE * deepest.price
+            others = {n for n, each in known.items() if abs(each.price - deepest.price) > far}
+        fair = {name: each for name, each in known.items() if name not in others}
+        if at >= first:
+            names = (name for name, since, until in listed if since <= at < until)
+            lacking = {n: found.get(n) for n in names if n not in fair and n not in others}
+            points.append(_point(measure, at, fair, lacking, last))
         last |= fair
     return points
 
@@ -138,14 +149,6 @@ def over_same_venues(
     return (sums[0], sums[1], venues) if venues else None
 
 
-def _fair(samples: _Samples) -> _Samples:
-    """The samples that count: known, not disputed, and of the same asset as the largest."""
-    known = [each for each in samples.values() if not each.is_disputed and each.value is not None]
-    usual = _largest(known).price if known else 0.0
-    far = MAX_DIFFERENCE * usual
-    return {each.name: each for each in known if abs(each.price - usual) <= far}
-
-
 def _point(
     measure: Measure,
     at: int,
@@ -155,12 +158,10 @@ def _point(
 ) -> TotalPoint:
     missing, filled = [], [*fair.values()]
     for name, sample in lacking.items():
-        if sample is not None and not sample.is_disputed and sample.value is not None:
-            continue  # another asset of the same name
         unknown = "disputed" if sample is not None and sample.is_disputed else "no value"
         reason = "no reading" if sample is None else unknown
         before = last.get(name)
-        if before is None or at - before.at > KEPT_FOR:
+        if before is None:
             missing.append(MissingValue(name.venue, reason))
         else:
             missing.append(MissingValue(name.venue, reason, before.value, before.at))

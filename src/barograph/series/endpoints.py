@@ -41,7 +41,7 @@ from barograph.venues.records import MAJORS
 from barograph.venues.registry import source_of
 
 LISTINGS_PATH = "/api/v1/listings"
-FIRST_TOTALS = PART_ROWS // 4
+FIRST_TOTALS = PART_ROWS // 10
 """A point of all venues takes as long as several others."""
 
 Origin = Literal["measured", "backfilled", "settled", "published"]

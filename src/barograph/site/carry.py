@@ -46,7 +46,7 @@ def _line(market: CrossMarket, coin: CarryCoin, folder: str) -> str:
     row = CrossRow(market.coins[coin.coin], (coin.pairYearlyPct,))
     pair = [VENUES[each].title for each in (coin.shortVenue, coin.longVenue) if each is not None]
     named = "short {}, long {}".format(*pair) if pair else ""
-    without = f"without {titles_of(coin.missing)}" if coin.missing else ""
+    without = f"(without {titles_of(coin.missing)})" if coin.missing else ""
     cells = {
         "Best pair": f"{_pct(coin.pairYearlyPct)}{quiet(named)}{quiet(without)}",
         "Change": _pct(coin.pairYearlyPctChange, "pp"),
