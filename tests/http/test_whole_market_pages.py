@@ -19,7 +19,7 @@ from support.two_venues import BYBIT_IN_USE, bybit, hyperliquid, own
 FRESH_MS = 30_000
 PATHS = ("/markets", "/cross", "/heatmap")
 ROW, AREA = r'<th scope="row"><a[^>]*>(\w+)<', r"<rect [^>]*>"
-MARKET = (BTC, changed(PEPE, coin="PEPE", multiplier=1000), ETH, SOL)
+MARKET = (changed(BTC, volume_24h_usd=3e9), changed(PEPE, coin="PEPE", multiplier=1000), ETH, SOL)
 
 
 @pytest.fixture
@@ -69,7 +69,10 @@ class Stopped(NamedTuple):
 @pytest.fixture
 def stopped(two: SiteService) -> Stopped:
     """Hyperliquid stopped; what it last had is known."""
-    contracts = (own(BTC, open_interest_usd=1e9), own(SOL, open_interest_usd=3e9))
+    contracts = (
+        own(BTC, open_interest_usd=1e9, volume_24h_usd=2e9),
+        own(SOL, open_interest_usd=3e9),
+    )
     two.service.put(hyperliquid(*contracts))
     before = {path: two.ask(path).text for path in PATHS}
     reading = Perpetuals(START, "other source", contracts, venue="hyperliquid")
@@ -88,7 +91,8 @@ def test_totals_say_what_is_missing_and_how_large_it_last_was(stopped: Stopped) 
     assert "Totals of all venues (2): Bybit, Hyperliquid." in home
     assert "Partial: without Hyperliquid, last $4.00B." in home
     assert "Its open interest at all venues is $5.00B, without Hyperliquid, last $1.00B." in home
-    assert rows(down, "/markets")["BTC"][3] == "$5.00B+$1.00B"
+    btc = rows(down, "/markets")["BTC"]
+    assert (btc[3], btc[7]) == ("$5.00B+$1.00B", "$3.00B+$2.00B")
     assert "BTC Bybit 83 %, Hyperliquid (stale, last 17 %) $5.00B without Hyperliquid" in cross
     venues = down.look("/venues").text
     assert "Bybit 65 % Hyperliquid (missing, last 35 %)" in venues

@@ -6,19 +6,19 @@ from typing import NamedTuple
 
 from barograph.kit.timestamps import DAY
 from barograph.markets.cross import CrossMarket
-from barograph.markets.cross_coins import CrossCoin
+from barograph.markets.cross_coins import CrossCoin, Total
 from barograph.markets.frames import is_near
 from barograph.markets.perpetuals import percent_change
 from barograph.markets.symbols import spelled_names
 from barograph.site.coin_text import Pages, Priced, day_change, missing_text, priced_at, venues_text
-from barograph.site.market_table import MarketRow, MarketTable, Tags, Week, written_columns
+from barograph.site.market_table import Lack, MarketRow, MarketTable, Tags, Week, written_columns
 from barograph.venues.records import Frame
 from barograph.venues.registry import VENUES
 
 COLUMNS = written_columns(
     (
         ("symbol", "Coin", "The coin, whatever the contracts are called"),
-        ("price", "Price", "Mark price of one coin where the open interest is largest"),
+        ("price", "Price", "Price of one coin where the open interest is largest"),
         ("change", "24_h_%", "Change in 24 hours, at the largest venue with a price from then"),
         ("funding", "Funding_% per_8_h", "Live rates, weighted by open interest"),
         ("open-interest", "Open interest", "In USD, one-sided, all venues"),
@@ -61,12 +61,9 @@ def _row(coin: CrossCoin, sources: Sources, usual: str) -> MarketRow:
         next((pct for pct in weekly if pct is not None), None),
         None if sides is None else sum(sides),
         None,
-        coin.volume.usd,
+        coin.volume.with_missing_usd,
     )
-    missing = coin.open_interest.missing
-    tags = Tags(
-        missing=missing_text(missing), missing_usd=sum(each.last_usd or 0.0 for each in missing)
-    )
+    tags = Tags(interest=_lack(coin.open_interest), volume=_lack(coin.volume))
     if priced is not None and priced.venue != usual:
         tags = tags._replace(price=VENUES[priced.venue].title)
     return MarketRow(
@@ -79,6 +76,11 @@ def _row(coin: CrossCoin, sources: Sources, usual: str) -> MarketRow:
         next(filter(None, weeks), ()),
         tags,
     )
+
+
+def _lack(total: Total) -> Lack:
+    last = sum(each.last_usd or 0.0 for each in total.missing)
+    return Lack() if total.usd is None and not last else Lack(missing_text(total.missing), last)
 
 
 def _week_change(priced: Priced, sources: Sources) -> float | None:

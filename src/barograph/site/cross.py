@@ -123,9 +123,10 @@ def result_cells(coin: CrossCoin) -> str:
     """The cells of the weighted live rate and of the widest spread."""
     tint = "" if coin.funding_8h_pct is None else f' class="{funding_tint(coin.funding_8h_pct)}"'
     venues = quiet(spread_venues(coin))
-    missing = "" if coin.funding_8h_pct is None else quiet(missing_text(coin.funding_missing))
+    missing = "" if coin.funding_8h_pct is None else missing_text(coin.funding_missing)
+    lacks = f" <span>{missing}</span>" if missing else ""  # quiet words can't be read on a tint
     return (
-        f'<td data-head="Live, weighted"{tint}>{shown(coin.funding_8h_pct, rate)}{missing}</td>'
+        f'<td data-head="Live, weighted"{tint}>{shown(coin.funding_8h_pct, rate)}{lacks}</td>'
         f'<td data-head="Widest settled spread">{spread_text(coin)}{venues}</td>'
     )
 
@@ -160,7 +161,8 @@ def spread_venues(coin: CrossCoin) -> str:
 
 def _numbers(coin: CrossCoin, rank: int) -> tuple[float | None, ...]:
     spread = None if coin.spread is None else coin.spread.pct_8h
-    return rank, coin.open_interest.with_missing_usd, coin.volume.usd, coin.funding_8h_pct, spread
+    held, turnover = coin.open_interest.with_missing_usd, coin.volume.with_missing_usd
+    return rank, held, turnover, coin.funding_8h_pct, spread
 
 
 def entries_at(coin: CrossCoin, venue: str) -> list[CrossVenue]:

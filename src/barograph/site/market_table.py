@@ -120,15 +120,20 @@ def _filters() -> Iterable[Filter]:
 FILTERS = tuple(_filters())
 
 
+class Lack(NamedTuple):
+    """What is missing from a sum of a row, and how large it last was."""
+
+    text: str = ""
+    usd: float = 0.0
+
+
 class Tags(NamedTuple):
     """Short texts beside numbers of a row."""
 
     price: str = ""
     funding: str = ""
-    missing: str = ""
-    """What is missing from the open interest, and how large it last was."""
-
-    missing_usd: float = 0.0
+    interest: Lack = Lack()
+    volume: Lack = Lack()
 
 
 class MarketRow(NamedTuple):
@@ -206,7 +211,7 @@ class MarketTable(NamedTuple):
 
 def market_rows(
     view: MarketView,
-    contracts: Sequence[Perpetual],
+    contracts: Iterable[Perpetual],
     weeks: Mapping[str, Week] | None,
     week_ago: Frame | None = None,
     *,
@@ -216,16 +221,14 @@ def market_rows(
 
     Only contracts of the venue in use have pages; those of another lead to the comparison.
     """
-    known = weeks or {}
-    rows = [
-        _row(view, contract, known.get(contract.contract, ()), week_ago) for contract in contracts
-    ]
-    if is_in_use:
-        return rows
-    return [
-        row._replace(path=f"{CROSS_FOLDER}{contract.asset}" if has_page(contract.asset) else None)
-        for row, contract in zip(rows, contracts, strict=True)
-    ]
+    rows = []
+    for contract in contracts:
+        name = symbol_of(view.by_name, contract) if is_in_use else contract.asset
+        folder = MARKETS_FOLDER if is_in_use else CROSS_FOLDER
+        path = None if name is None or not has_page(name) else f"{folder}{name}"
+        week = (weeks or {}).get(contract.contract, ())
+        rows.append(_row(view, contract, week, week_ago, path))
+    return rows
 
 
 def market_table(view: MarketView, rows: Sequence[MarketRow], *, has_weeks: bool) -> MarketTable:
@@ -251,7 +254,9 @@ def market_table(view: MarketView, rows: Sequence[MarketRow], *, has_weeks: bool
     )
 
 
-def _row(view: MarketView, perpetual: Perpetual, week: Week, week_ago: Frame | None) -> MarketRow:
+def _row(
+    view: MarketView, perpetual: Perpetual, week: Week, week_ago: Frame | None, path: str | None
+) -> MarketRow:
     share, change = view.share(perpetual.contract), day_change(view, perpetual)
     liquidated = liquidated_day(view, perpetual.contract)
     numbers = (
@@ -265,12 +270,11 @@ def _row(view: MarketView, perpetual: Perpetual, week: Week, week_ago: Frame | N
         None if share is None else share.long_account_pct,
         perpetual.volume_24h_usd,
     )
-    symbol = symbol_of(view.by_name, perpetual)
     return MarketRow(
         perpetual.base,
         perpetual.contract,
         spelled_names(perpetual),
-        None if symbol is None else f"{MARKETS_FOLDER}{symbol}",
+        path,
         numbers,
         liquidated,
         week,
@@ -333,7 +337,7 @@ def table_rows(
 
 
 def _line(row: MarketRow, root: str, suffix: str, ranks: str, last: str) -> str:
-    level, change, funding, _, interest_change, week, *_ = row.numbers
+    level, change, funding, interest, interest_change, week, _, long, volume = row.numbers
     known = f' data-names="{" ".join(joined_names(row.spelled))}"' if row.spelled else ""
     if row.contract != row.name + suffix:
         known += f' data-contract="{escape(row.contract)}"'
@@ -344,32 +348,31 @@ def _line(row: MarketRow, root: str, suffix: str, ranks: str, last: str) -> str:
         name = f'<a href="{root}{row.path}"{title}>{name}</a>'
     tags = row.tags
     tint = "" if funding is None else f' class="{funding_tint(funding)}"'
+    final = _sum(volume, tags.volume) if last == "volume" else _cell(long, "{:.1f}".format)
     return (
         f'<tr data-values="{ranks}"{known}><th scope="row">{name}</th>'
         f"{_cell(level, price, _beside(tags.price))}{_change(change, 2)}"
         f"{_cell(funding, _RATE, _beside(tags.funding), tint)}"
-        f"{_interest(row)}{_change(interest_change, 1)}"
+        f"{_sum(interest, tags.interest)}{_change(interest_change, 1)}"
         f"<td>{'—' if week is None else f'{week:+z.1f}'}{_spark(row.week)}</td>"
-        f"{_sides(row.liquidated)}{_cell(row.number(last), _LAST[last])}</tr>"
+        f"{_sides(row.liquidated)}{final}</tr>"
     )
 
 
 _RATE: Callable[[float], str] = "{:+z.4f}".format
-_LAST: Mapping[str, Callable[[float], str]] = {"long-accounts": "{:.1f}".format, "volume": usd}
 
 
 def _beside(tag: str) -> str:
     return f"<i>{tag}</i>" if tag else ""
 
 
-def _interest(row: MarketRow) -> str:
+def _sum(total: float | None, lack: Lack) -> str:
     """What is known, and beside it what is missing; the row is sorted by both together."""
-    total, tags = row.number("open-interest"), row.tags
-    if not tags.missing:
+    if not lack.text:
         return _cell(total, usd)
-    known = None if total is None or total <= tags.missing_usd else total - tags.missing_usd
-    text = f"+{usd(tags.missing_usd)}" if tags.missing_usd else "partial"
-    return _cell(known, usd, f'<i class="missing" title="{escape(tags.missing)}">{text}</i>')
+    known = None if total is None or total <= lack.usd else total - lack.usd
+    text = f"+{short_usd(lack.usd)}" if lack.usd else "partial"
+    return _cell(known, usd, f'<i class="missing" title="{escape(lack.text)}">{text}</i>')
 
 
 def _cell(

@@ -48,7 +48,7 @@ def market_page_routes(router: PageRouter, site: Site, charts: ChartReader) -> N
     @router.get(MARKETS_PATH)
     async def read_markets(request: Request) -> Response:
         query = MarketsQuery.parse(request.query_params)
-        if query.venue not in site.cross.facts(site.board):
+        if query.venue and query.venue not in site.cross.facts(site.board):
             query = query.limited(venue="")
         cache_key = None if query.search else query.text.encode()
         return await site.respond(request, lambda now: _markets(site, query, now), query=cache_key)

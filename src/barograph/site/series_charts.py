@@ -208,7 +208,7 @@ def total_chart(totals: TotalSeries, root: str, events: Sequence[ChartEvent] = (
             f" Dashed: {partial} of {len(points)} values include what a missing venue last had."
         )
     page = f"{HOME_PATH}?days={totals.days}#{totals.measure}"
-    title = f"{chart.title}, {f'at {inside}' if totals.left_out else 'all venues'}"
+    title = f"{chart.title} at {inside if totals.left_out else 'all venues'}"
     return chart._replace(title=title, image="", badge="", page=page, origin=origin)
 
 
