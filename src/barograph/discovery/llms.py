@@ -81,7 +81,8 @@ _SAID = {"as_of", "source", "notice", "count", "next"}
 _PAGE = {"as_of", "count", "next"}
 """Members of a list whose `count` is the number of entries on the page."""
 
-MIN_REPEATED = 30
+_LONG_ENUM = re.compile("one of [^)]{100,}")
+MIN_REPEATED = 20
 """Shorter lines are repeated."""
 
 _META = "io.modelcontextprotocol/"
@@ -114,8 +115,10 @@ def llms_full_text(schema: Schema) -> str:
 def _unrepeated(lines: Iterable[str]) -> Iterator[str]:
     """A member, parameter or list of errors is described once, where it comes first."""
     known: dict[str, str] = {}
+    said = set[str]()
     heading = ""
-    for line in lines:
+    for whole in lines:
+        line = _LONG_ENUM.sub(lambda found: _once(found[0], said), whole)
         heading = line.removeprefix("### ") if line.startswith("### ") else heading
         first = known.setdefault(line, heading)
         if first == heading or len(line) < MIN_REPEATED or not line.startswith(("- `", "- Errors")):
@@ -124,6 +127,13 @@ def _unrepeated(lines: Iterable[str]) -> Iterator[str]:
             yield line.partition(" (")[0].partition(":")[0]
         else:
             yield f"- Errors: as {first}"
+
+
+def _once(words: str, said: set[str]) -> str:
+    if words in said:
+        return "one of the words further up"
+    said.add(words)
+    return words
 
 
 def _entry(
@@ -261,9 +271,8 @@ def _request_body(operation: Schema) -> list[str]:
 
 def _parameter(parameter: Schema) -> str:
     schema = parameter["schema"]
-    words = [parameter["in"], "required" if parameter["required"] else "optional"]
-    words.append(type_of(schema, {}))
-    rules = {"minimum": "from ", "maximum": "to ", "pattern": "", "default": "default "}
+    words = [parameter["in"], *["required"] * parameter["required"], type_of(schema, {})]
+    rules = {"minimum": "from ", "maximum": "to ", "default": "default "}
     words += [f"{word}{schema[rule]}" for rule, word in rules.items() if rule in schema]
     return ", ".join(words)
 
@@ -333,7 +342,7 @@ def type_of(schema: Schema, schemas: Schema) -> str:
     if "const" in schema:
         return f"{schema.get('type', 'value')} {json.dumps(schema['const'])}"
     if "enum" in schema:
-        return f"{schema['type']}, one of {', '.join(map(str, schema['enum']))}"
+        return f"one of {', '.join(map(str, schema['enum']))}"
     if schema.get("type") == "array":
         return f"array of {type_of(schema['items'], schemas)}"
     return str(schema.get("type", "any"))

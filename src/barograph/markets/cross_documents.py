@@ -124,11 +124,7 @@ class CrossVenueEntry(WireModel):
     pricePerCoin: Annotated[Number, _is("Mark price of one coin.")]
     fundingRatePct8h: Annotated[Number, _is("The live rate per 8 hours, in percent: an estimate.")]
     settledPct8h: Annotated[
-        Number,
-        _is(
-            "What longs paid to shorts in the 8 hours to `settledTo`, in percent: the sum of the "
-            "rates that the venue reports as settled. Null unless all are known."
-        ),
+        Number, _is("What longs paid to shorts in the 8 hours to `settledTo`, in percent.")
     ]
     settledPct24h: Number
     settledPct7d: Number
