@@ -23,8 +23,10 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from barograph_demo.servers import binance_rest, macro_files, rest
+from barograph_demo.servers.aster import AsterFaults, AsterServer
 from barograph_demo.servers.faults import BinanceFaults, HyperliquidFaults
 from barograph_demo.servers.faulty_market import FaultyMarket
+from barograph_demo.servers.gate import GateFaults, GateServer
 from barograph_demo.servers.hyperliquid import Info, InfoRequest
 from barograph_demo.world.macro import MacroWorld
 from barograph_demo.world.venues import BINANCE, VenueMarket
@@ -86,6 +88,9 @@ class Exchanges:
         self._kept: dict[int, dict[str, float]] = {}  # listings change at midnight
         self._info = Info(self.world, HyperliquidFaults())
         self._binance = FaultyMarket(VenueMarket(self.world, BINANCE), BinanceFaults())
+        self._at = 0
+        self._aster = AsterServer(self.world, lambda: self._at, AsterFaults())
+        self._gate = GateServer(self.world, lambda: self._at, GateFaults())
 
     def bybit(self, path: str, at: int, **query: str) -> Reply:
         """The result of a request to Bybit."""
@@ -101,6 +106,16 @@ class Exchanges:
     def binance(self, path: str, at: int, **query: str) -> Reply:
         """The answer of Binance."""
         return json.loads(binance_rest.answer(self._binance, path, query, at)[1])
+
+    def aster(self, path: str, at: int, **query: str) -> Reply:
+        """The answer of Aster."""
+        self._at = at
+        return json.loads(self._aster.result(path, query)[1])
+
+    def gate(self, path: str, at: int, **query: str) -> Reply:
+        """The answer of Gate."""
+        self._at = at
+        return json.loads(self._gate.answer(f"/api/v4/futures/usdt/{path}", query).body)
 
     def quotes(self, venue: str, at: int) -> dict[str, Quote]:
         """All crypto perpetuals of a venue, by contract."""
@@ -140,23 +155,40 @@ class Exchanges:
                 yield Quote(asset["name"], mark, mark, rate, 1, following, coins, coins * mark)
 
     def _binance_quotes(self, at: int) -> Iterator[Quote]:
+        return self._quotes(self.binance, "/fapi/v2/ticker/price", "COIN", at)
+
+    def _aster_quotes(self, at: int) -> Iterator[Quote]:
+        """The demo's crypto contracts have no class."""
+        return self._quotes(self.aster, "/fapi/v1/ticker/price", None, at)
+
+    def _quotes(
+        self, ask: Callable[..., Reply], prices_at: str, word: str | None, at: int
+    ) -> Iterator[Quote]:
         kept = {
             row["symbol"]
-            for row in self.binance("/fapi/v1/exchangeInfo", at)["symbols"]
-            if (row["contractType"], row["underlyingType"], row["quoteAsset"], row["status"])
-            == ("PERPETUAL", "COIN", "USDT", "TRADING")
+            for row in ask("/fapi/v1/exchangeInfo", at)["symbols"]
+            if (row["contractType"], row.get("underlyingType"), row["quoteAsset"], row["status"])
+            == ("PERPETUAL", word, "USDT", "TRADING")
         }
         hours = {
-            row["symbol"]: row["fundingIntervalHours"]
-            for row in self.binance("/fapi/v1/fundingInfo", at)
+            row["symbol"]: row["fundingIntervalHours"] for row in ask("/fapi/v1/fundingInfo", at)
         }
-        prices = {row["symbol"]: row["price"] for row in self.binance("/fapi/v2/ticker/price", at)}
-        for row in self.binance("/fapi/v1/premiumIndex", at):
+        prices = {row["symbol"]: row["price"] for row in ask(prices_at, at)}
+        for row in ask("/fapi/v1/premiumIndex", at):
             name = row["symbol"]
             if name in kept:
                 price, mark = float(prices[name]), float(row["markPrice"])
                 rate, following = percent(row["lastFundingRate"]), row["nextFundingTime"]
                 yield Quote(name, price, mark, rate, hours[name], following, None, None)
+
+    def _gate_quotes(self, at: int) -> Iterator[Quote]:
+        for row in self.gate("contracts", at):
+            if row["contract_type"] == "":
+                price, mark = float(row["last_price"]), float(row["mark_price"])
+                coins = row["position_size"] * float(row["quanto_multiplier"])
+                rate, hours = percent(row["funding_rate"]), row["funding_interval"] / 3600
+                following = row["funding_next_apply"] * SECOND
+                yield Quote(row["name"], price, mark, rate, hours, following, coins, coins * mark)
 
     def yields(self, column: str, at: int) -> dict[str, float]:
         """The yields of a maturity in this year's file and the one before, by ISO day."""
@@ -189,9 +221,14 @@ class Exchanges:
             span = {"startTime": str(start), "endTime": str(end - 1)}
             rows = self.bybit("funding/history", now, symbol=contract, **span)["list"]
             pairs = [(row["fundingRateTimestamp"], row["fundingRate"]) for row in rows]
-        elif venue == "binance":
+        elif venue == "gate":
+            span = {"from": str(start // SECOND), "to": str(end // SECOND), "limit": "1000"}
+            rows = self.gate("funding_rate", now, contract=contract, **span)
+            pairs = [(row["t"] * SECOND, row["r"]) for row in rows]
+        elif venue in {"binance", "aster"}:
             span = {"startTime": str(start), "limit": "1000"}
-            rows = self.binance("/fapi/v1/fundingRate", now, symbol=contract, **span)
+            ask = self.binance if venue == "binance" else self.aster
+            rows = ask("/fapi/v1/fundingRate", now, symbol=contract, **span)
             pairs = [(row["fundingTime"], row["fundingRate"]) for row in rows]
         else:
             pairs = []
@@ -207,6 +244,11 @@ class Exchanges:
         if venue == "bybit":
             query = {"symbol": contract, "period": "5min", "limit": "1"}
             return percent(self.bybit("account-ratio", at, **query)["list"][0]["buyRatio"])
+        if venue == "gate":
+            query = {"contract": contract, "interval": "5m", "limit": "1"}
+            row = self.gate("contract_stats", at, **query)[0]
+            longs, shorts = float(row["long_users"]), float(row["short_users"])
+            return 100 * longs / (longs + shorts)
         path, query = "/futures/data/globalLongShortAccountRatio", {"period": "5m", "limit": "1"}
         return percent(self.binance(path, at, symbol=contract, **query)[0]["longAccount"])
 
@@ -378,9 +420,10 @@ class Checker:
     def _own(self, venue: str, row: Row, quote: Quote) -> Row:
         """The rates and the open interest of a venue's contract."""
         coins, usd = quote.coins, quote.usd
-        if venue == "binance" and row["open_interest_as_of"] is not None:
+        if venue in {"binance", "aster"} and row["open_interest_as_of"] is not None:
             at = stamp(row["open_interest_as_of"])
-            reply = self._exchanges.binance("/fapi/v1/openInterest", at, symbol=quote.contract)
+            ask = self._exchanges.binance if venue == "binance" else self._exchanges.aster
+            reply = ask("/fapi/v1/openInterest", at, symbol=quote.contract)
             coins = float(reply["openInterest"])
             usd = coins * quote.mark
         return {

@@ -1,11 +1,11 @@
-"""Three simulated venues, their adapters, the judge and the web side in one process.
+"""The simulated venues, their adapters, the judge and the web side in one process.
 
 Everything follows a manual clock: a test lets time pass and takes the readings that are due.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,32 +19,32 @@ from barograph.collector.leader import collector_lease
 from barograph.errors import UpstreamError
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.sqlite import SQLiteDatabase
-from barograph.kit.timestamps import DAY, HOUR
+from barograph.kit.timestamps import DAY, HOUR, SECOND
+from barograph.markets.frames import FRAME_STEP
 from barograph.settings import Settings
+from barograph.venue_names import VENUE_NAMES
 from barograph.venues.binance.stream import LIQUIDATIONS, decode_liquidation
 from barograph.venues.bybit.exchange import ANNOUNCEMENT_SECONDS
 from barograph.venues.bybit.messages import Batch, decode_message
+from barograph.venues.gate.exchange import GateExchange
 from barograph.venues.kit.adapter import VenueAdapter
 from barograph.venues.records import Liquidation, Perpetuals
 from barograph.venues.registry import BINANCE, BYBIT
 from barograph.web.app import create_app
-from barograph_demo.servers.binance import running_binance
+from barograph_demo.configuration import venue_settings
 from barograph_demo.servers.binance_stream import BinanceStream
-from barograph_demo.servers.exchange import running_exchange
-from barograph_demo.servers.faults import (
-    BinanceFaults,
-    ExchangeFaults,
-    HyperliquidFaults,
-    VenueFaults,
-)
+from barograph_demo.servers.faults import VenueFaults
 from barograph_demo.servers.faulty_market import FaultyMarket
-from barograph_demo.servers.hyperliquid import running_hyperliquid
+from barograph_demo.servers.registry import VENUE_SERVERS
 from barograph_demo.servers.stream import Stream
-from barograph_demo.world.venues import VenueMarket
+from barograph_demo.world.venues import ASTER, VenueMarket
 from barograph_demo.world.world import World
 from support.clock import START, HandClock
 
-NAMES = ("bybit", "hyperliquid", "binance")
+NAMES = VENUE_NAMES
+SWEEPING = (BINANCE, ASTER)
+"""The venues whose open interest is read in turn."""
+
 QUICK: Any = {"seconds": 2, "breaker_seconds": 0.2}
 """The timeout and the pause of an adapter that meets faults."""
 
@@ -94,7 +94,7 @@ class SentByBinance(BinanceStream):
 
 
 class VenueStack:
-    """Three venues that can be broken, and a service that reads them."""
+    """The venues that can be broken, and a service that reads them."""
 
     def __init__(
         self,
@@ -107,18 +107,20 @@ class VenueStack:
         self.settings = settings
         self.clock = clock
         self.faults = faults
-        self.turns = Turns()
+        self.turns = {venue: Turns() for venue in settings.venue_names if venue in SWEEPING}
+        self._read_at = clock()
         self.exchanges: dict[str, VenueAdapter] = {}
         for venue in settings.venue_names:
-            pause = self.turns.sleep if venue == BINANCE else _at_once
+            pause = self.turns[venue].sleep if venue in SWEEPING else _at_once
             self.exchanges[venue] = ADAPTERS[venue](
                 settings, clock=clock, sleep=pause, **QUICK | {"seconds": seconds}
             )
-        market = FaultyMarket(VenueMarket(world, BINANCE), faults[BINANCE])
         self._streams: dict[str, Any] = {
             BYBIT: SentByBybit(world, faults[BYBIT], clock),  # type: ignore[arg-type]
-            BINANCE: SentByBinance(market, faults[BINANCE], clock),  # type: ignore[arg-type]
         }
+        for venue in SWEEPING:
+            market = FaultyMarket(VenueMarket(world, venue), faults[venue])
+            self._streams[venue] = SentByBinance(market, faults[venue], clock)  # type: ignore[arg-type]
         self.database = SQLiteDatabase(settings.database_path)
         self.lease = collector_lease(self.database, clock, 300)
         self.judge = Judge(settings)
@@ -134,17 +136,18 @@ class VenueStack:
         """Let time pass and read every venue once, with all open interest if `sweep`."""
         self.clock.pass_seconds(seconds)
         await self.lease.renew()
-        if sweep and self.turns.task is not None:
-            await self.turns.take(SWEEP)
+        for turns in self.turns.values() if sweep else ():
+            await turns.take(SWEEP)
         for venue, exchange in self.exchanges.items():
             try:
                 reading = await exchange.perpetuals()
             except UpstreamError as error:
                 found = self.judge.conclude_failure(venue, error, self.clock())
             else:
-                self._hear(venue, reading)
+                await self._hear(venue, reading)
                 found = self.judge.conclude(reading, self.clock())
             await self._store(found)
+        self._read_at = self.clock()
         await self.board.refresh()
 
     async def minute(self) -> None:
@@ -165,8 +168,13 @@ class VenueStack:
         await write_conclusions(self.database, self.lease, [found])
         self.judge.written(found)
 
-    def _hear(self, venue: str, reading: Perpetuals) -> None:
+    async def _hear(self, venue: str, reading: Perpetuals) -> None:
         """Give the judge the liquidations since the last reading, by the adapter's decoders."""
+        exchange = self.exchanges[venue]
+        if isinstance(exchange, GateExchange):
+            names = [each.contract for each in reading.contracts]
+            with suppress(UpstreamError):
+                await exchange.liquidations(names, self._read_at, self.judge.of(venue))
         stream = self._streams.get(venue)
         if stream is not None:
             stream.sent = []
@@ -197,25 +205,23 @@ async def running_venues(
 ) -> AsyncIterator[VenueStack]:
     """Run the venues and the service; the first readings are taken."""
     clock, world = HandClock(), World(seed, START // HOUR * HOUR - 3 * DAY)
-    bybit, hyperliquid, binance = ExchangeFaults(), HyperliquidFaults(), BinanceFaults()
+    faults = {venue: VENUE_SERVERS[venue].faults() for venue in NAMES}
     async with AsyncExitStack() as stack:
-        first = await stack.enter_async_context(running_exchange(world, clock, bybit))
-        second = await stack.enter_async_context(running_hyperliquid(world, clock, hyperliquid))
-        third = await stack.enter_async_context(running_binance(world, clock, binance))
+        places = {}
+        for venue in NAMES:
+            server = VENUE_SERVERS[venue].running(world, clock, faults[venue])
+            places[venue] = (await stack.enter_async_context(server)).url.removeprefix("http://")
         given = {
+            **venue_settings(places),
             "data": folder,
             "base_url": "http://barograph.example",
-            "exchange_rest_url": first.url,
+            "exchange_rest_url": f"http://{places[BYBIT]}",
             "exchange_source": "simulated exchange (demo data)",
             "poll_seconds": 0.5,
-            "venues": ",".join(NAMES),
-            "hyperliquid_url": second.url,
-            "binance_rest_url": third.url,
             "feed_max_age_seconds": 30,
             **overrides,
         }
         settings = Settings.model_validate(given)
-        faults = dict(zip(NAMES, (bybit, hyperliquid, binance), strict=True))
         found = VenueStack(settings, clock, faults, world, seconds)
         stack.push_async_callback(found.database.close)
         for exchange in found.exchanges.values():
@@ -230,9 +236,10 @@ async def running_venues(
                 transport=httpx2.ASGITransport(app=app), base_url="http://barograph.example"
             )
         )
-        if BINANCE in found.exchanges:
-            found.turns.task = asyncio.create_task(found.exchanges[BINANCE].keep_up())
-            stack.callback(found.turns.task.cancel)
+        for venue, turns in found.turns.items():
+            turns.task = asyncio.create_task(found.exchanges[venue].keep_up())
+            stack.callback(turns.task.cancel)
         await found.take_readings()
         await found.take_readings(sweep=True)
+        await found.take_readings(FRAME_STEP / SECOND)  # keeps the last known sizes
         yield found

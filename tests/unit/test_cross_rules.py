@@ -187,6 +187,10 @@ def test_a_change_compares_the_same_venues_and_its_effects_add_up() -> None:
         BYBIT, contract(BYBIT, open_interest_usd=800.0, open_interest_coins=8.0), day_ago=before
     )
     stale = facts(BINANCE, contract(BINANCE), as_of=STALE, day_ago=day_ago(BINANCE, 1.0, 1.0, 1.0))
+    known = last_known(BINANCE, 600.0)
+    both = btc(*three(bybit=changed, binance=stale._replace(known=known))).change
+    assert both is not None
+    assert (both.venues, both.change_usd) == ([BYBIT, BINANCE], -100.0 + 599.0)
     found = btc(*three(bybit=changed, binance=stale)).change
 
     assert found is not None

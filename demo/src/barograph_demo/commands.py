@@ -22,7 +22,7 @@ from barograph.kit.logs import configure_logs
 from barograph.kit.operating_system import die_with_parent
 from barograph_demo.configuration import make_proof
 from barograph_demo.databases import move_history_away
-from barograph_demo.run import EXPIRED, run_demo, run_servers, run_world, switch_stances
+from barograph_demo.run import EXPIRED, SERVERS, run_demo, run_servers, run_world, switch_stances
 from barograph_demo.servers.control import send_command
 from barograph_demo.servers.faults import SILENCING
 from barograph_demo.servers.identity import demo_token
@@ -152,7 +152,7 @@ def fault(part: str, state: str, kind: str | None, data: Path, **limits: str | i
       barograph demo fault bybit on
       barograph demo fault bybit on --kind hang
       barograph demo fault hyperliquid on --kind geo-block
-      barograph demo fault binance on --kind doubled-open-interest
+      barograph demo fault gate on --kind doubled-open-interest
       barograph demo fault macro on --kind late --days 5
       barograph demo fault identity on --kind hang
       barograph demo fault facilitator on --kind settle-timeout
@@ -316,10 +316,11 @@ def wallet(address: str | None, as_json: bool, data: Path) -> None:
 @demo.command()
 @click.option(
     "--port",
-    type=click.IntRange(1, 65529),
+    type=click.IntRange(1, 65536 - len(SERVERS)),
     default=9000,
     show_default=True,
-    help="Port of the simulated Bybit. The other servers use the six ports after it.",
+    help=f"Port of the simulated Bybit. The {len(SERVERS) - 1} other servers use the ports after "
+    "it.",
 )
 @_data_option
 def servers(port: int, data: Path) -> None:

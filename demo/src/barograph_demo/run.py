@@ -198,7 +198,7 @@ def _own_log(settings: Settings) -> Key:
 
 
 async def run_servers(data: Path, port: int) -> None:
-    """Print the settings for the simulated servers, and run them on seven ports until cancelled."""
+    """Print the settings for the simulated servers, each on a port, until cancelled."""
     ports = {name: port + offset for offset, name in enumerate(SERVERS)}
     for number in ports.values():
         require_free_port(HOST, number)

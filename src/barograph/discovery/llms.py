@@ -71,14 +71,18 @@ _ELSEWHERE = {ENTITLED, PAID, MCP, DESCRIPTIONS}
 _READING = (
     "Below each heading: parameters, an example call, errors, and the body of 200, with an example "
     "where it comes first. The members of all objects are at the end; those without a type are "
-    "strings. Left out there: `as_of` (time of the data), `source` and `notice` (pass them on), "
-    "`count` and `next` of a list. Examples show only the first entry of each list.\n"
+    "strings. A bare name is described further up. Left out there: `as_of` (time of the data), "
+    "`source` and `notice` (pass them on), `count` and `next` of a list. Examples show only the "
+    "first entry of each list.\n"
 )
 _SAID = {"as_of", "source", "notice", "count", "next"}
 """Members of many objects, which `_READING` explains."""
 
 _PAGE = {"as_of", "count", "next"}
 """Members of a list whose `count` is the number of entries on the page."""
+
+MIN_REPEATED = 30
+"""Shorter lines are repeated."""
 
 _META = "io.modelcontextprotocol/"
 
@@ -104,7 +108,22 @@ def llms_full_text(schema: Schema) -> str:
             parts += _entry(path, method, operation, schema, examples)
     parts += ["## Objects", "", *_objects(schema["components"]["schemas"])]
     parts += [_mcp_link(base_url), f"More, for people: {base_url}{DOCS_PATH}\n"]
-    return re.sub("\n{3,}", "\n\n", "\n".join(parts))
+    return re.sub("\n{3,}", "\n\n", "\n".join(_unrepeated("\n".join(parts).split("\n"))))
+
+
+def _unrepeated(lines: Iterable[str]) -> Iterator[str]:
+    """A member, parameter or list of errors is described once, where it comes first."""
+    known: dict[str, str] = {}
+    heading = ""
+    for line in lines:
+        heading = line.removeprefix("### ") if line.startswith("### ") else heading
+        first = known.setdefault(line, heading)
+        if first == heading or len(line) < MIN_REPEATED or not line.startswith(("- `", "- Errors")):
+            yield line
+        elif line.startswith("- `"):
+            yield line.partition(" (")[0].partition(":")[0]
+        else:
+            yield f"- Errors: as {first}"
 
 
 def _entry(

@@ -26,7 +26,7 @@ from barograph.markets.disputes import Dispute, Measure
 from barograph.markets.frames import is_near
 from barograph.markets.last_known import KEPT_FOR, KnownValues, LastKnown, has_jumped
 from barograph.markets.liquidations import LiquidationTotals
-from barograph.markets.settlements import SettledWindows
+from barograph.markets.settlements import SettledSums, SettledWindows
 from barograph.markets.view import FreshnessLimits, is_fresh
 from barograph.venues.facts import Venue
 from barograph.venues.records import MAJORS, Frame, Perpetual, Perpetuals
@@ -114,7 +114,9 @@ def cross_market(facts: Mapping[str, VenueFacts], limits: FreshnessLimits, now: 
     fresh: list[Perpetuals] = []
     for fact in facts.values():
         absent = CrossVenue(fact.venue.name, *fact.state(limits, now))
-        last = _last_values(fact, now)
+        absent = absent._replace(disputed=tuple(fact.disputed))
+        settled = {} if fact.settled is None else fact.settled.contracts
+        last, choices = _last_values(fact, now), dict[str, Sequence[SettledSums]]()
         if absent.state == "ok" and fact.reading is not None:
             fresh.append(fact.reading)
             for entry in _entries(fact, fact.reading, last, _sums(fact, limits, now)):
@@ -122,13 +124,27 @@ def cross_market(facts: Mapping[str, VenueFacts], limits: FreshnessLimits, now: 
             absent = CrossVenue(fact.venue.name, "unavailable", _UNUSABLE)
             coins: Iterable[str] = fact.reading.unusable
         elif fact.reading is not None:
-            coins = {contract.asset for contract in fact.reading.contracts}
+            # What it settled stays true while it is down.
+            choices = {e.asset: settled.get(e.contract, ()) for e in fact.reading.contracts}
+            coins = choices
         else:
             coins = {each.asset for each in last.values()}
             if not coins:
                 unread.append(absent)  # it may list any coin
-        for asset, known in _by_asset(coins, last.values()).items():
-            listed[asset].append(absent._replace(last=known))
+        day_ago = _day_ago(fact)
+        for asset, names in _by_asset(coins, last).items():
+            known = [last[name] for name in names]
+            before = [
+                day_ago.contracts.get(name) if now - last[name].at < DAY else None for name in names
+            ]
+            listed[asset].append(
+                absent._replace(
+                    last=known,
+                    day_ago=day_ago.at,
+                    last_before=before,
+                    settled_choices=choices.get(asset, ()),
+                )
+            )
     wrong = _wrong_prices(listed.values())
     compared = [
         coin_of_venues(asset, [*entries, *unread], wrong) for asset, entries in listed.items()
@@ -164,11 +180,20 @@ def _last_values(facts: VenueFacts, now: int) -> dict[str, KnownValues]:
     return {name: each for name, each in known if now - each.at < KEPT_FOR}
 
 
-def _by_asset(assets: Iterable[str], values: Iterable[KnownValues]) -> dict[str, list[KnownValues]]:
-    found: dict[str, list[KnownValues]] = {asset: [] for asset in assets}
-    for each in values if found else ():
+def _day_ago(facts: VenueFacts) -> Frame:
+    """What the newest reading compares with; an empty frame if there is none."""
+    reading, frame = facts.reading, facts.day_ago
+    if frame is None or reading is None or not is_near(frame.at, reading.as_of - DAY):
+        return Frame()
+    return frame
+
+
+def _by_asset(assets: Iterable[str], last: Mapping[str, KnownValues]) -> dict[str, list[str]]:
+    """The last known contracts of some coins."""
+    found: dict[str, list[str]] = {asset: [] for asset in assets}
+    for name, each in last.items() if found else ():
         if each.asset in found:
-            found[each.asset].append(each)
+            found[each.asset].append(name)
     return found
 
 
@@ -191,9 +216,7 @@ def _entries(
     disputes: dict[str, str] = {name: each.why for name, each in facts.disputed.items()}
     unwatched = frozenset(reading.unwatched)
     settled = {} if facts.settled is None else facts.settled.contracts
-    day_ago = facts.day_ago
-    if day_ago is None or not is_near(day_ago.at, reading.as_of - DAY):
-        day_ago = Frame()
+    day_ago = _day_ago(facts)
     for perpetual in reading.contracts:
         name, multiplier = perpetual.contract, perpetual.multiplier
         known, why = last.get(name), disputes
@@ -219,6 +242,7 @@ def _entries(
                 last=() if known is None else (known,),
                 day_ago=day_ago.at,
                 before=day_ago.contracts.get(name),
+                last_before=(day_ago.contracts.get(name),),
             ),
         )
 

@@ -6,7 +6,7 @@ never averaged.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import permutations
 from operator import itemgetter
 from typing import Literal, NamedTuple
@@ -75,7 +75,10 @@ class CrossVenue(NamedTuple):
 
     day_ago: int = 0
     before: PastValues | None = None
-    """Its values of 24 hours ago, at `day_ago`."""
+    """The values of its contract 24 hours ago, at `day_ago`."""
+
+    last_before: Sequence[PastValues | None] = ()
+    """The values of the contracts of `last` at `day_ago`."""
 
     def left_out(self, *measures: str) -> str | None:
         """Why it doesn't count if these measures have to be right; None if it does."""
@@ -130,7 +133,10 @@ class PriceRange(NamedTuple):
 
 
 class Change(NamedTuple):
-    """How the open interest changed in 24 hours at the venues that are known at both ends."""
+    """How the open interest changed in 24 hours at the same venues.
+
+    A venue that is missing has its last known value for a day, so that its outage makes no step.
+    """
 
     since: int
     venues: Sequence[str]
@@ -243,7 +249,7 @@ def coin_of_venues(
         counted=counted,
         deepest=None if deepest is None else deepest.entry.venue,
         open_interest=_interest(counted, _missing(expected, reasons)),
-        change=_change(counted),
+        change=_change(expected, reasons),
         volume=_volume(expected),
         funding_8h_pct=sum(funding) / weight if weight else None,
         weights=[
@@ -364,49 +370,68 @@ def _missing(entries: Sequence[CrossVenue], reasons: Sequence[str | None]) -> li
     return found
 
 
-def _change(counted: Sequence[CrossVenue]) -> Change | None:
+class _Ends(NamedTuple):
+    """A contract now, and 24 hours before."""
+
+    entry: CrossVenue
+    price: float
+    usd: float
+    coins: float | None
+    multiplier: int
+    before: PastValues
+    usd_before: float
+
+    @property
+    def price_effect(self) -> float | None:
+        """The mean number of coins times the change of their value.
+
+        The effect of positions is the mean value times the change of their number, so the two add
+        up.
+        """
+        coins, coins_before = self.coins, self.before.open_interest_coins
+        if coins is None or coins_before is None:
+            return None
+        value = self.usd / coins if coins else self.price
+        value_before = self.usd_before / coins_before if coins_before else self.before.last_price
+        return (coins + coins_before) / 2 * (value - value_before)
+
+
+def _ends(entry: CrossVenue, reason: str | None) -> Iterator[_Ends]:
+    """The contracts of an entry; a venue that is missing has its last known values."""
+    pairs: Iterable[tuple[Perpetual | KnownValues, PastValues | None]]
+    pairs = zip(entry.last, entry.last_before, strict=False)
+    if reason is None and entry.contract is not None:
+        pairs = [(entry.contract, entry.before)]
+    for now, before in pairs:
+        usd = now.open_interest_usd
+        if before is not None and before.open_interest_usd is not None and usd is not None:
+            price = now.price if isinstance(now, KnownValues) else now.last_price
+            coins, usd_before = now.open_interest_coins, before.open_interest_usd
+            yield _Ends(entry, price, usd, coins, now.multiplier, before, usd_before)
+
+
+def _change(entries: Sequence[CrossVenue], reasons: Sequence[str | None]) -> Change | None:
     """The same contracts at both ends."""
     pairs = [
-        (each, each.contract, each.before, each.before.open_interest_usd)
-        for each in counted
-        if each.contract is not None
-        and each.before is not None
-        and each.before.open_interest_usd is not None
+        ends for entry, why in zip(entries, reasons, strict=True) for ends in _ends(entry, why)
     ]
     if not pairs:
         return None
-    effects = [_price_effect(contract, before) for _, contract, before, _ in pairs]
-    held = [
-        ((before.open_interest_coins or 0.0) * contract.multiplier, entry.interest_coins or 0.0)
-        for entry, contract, before, _ in pairs
-    ]
-    coins, coins_now = sum(each[0] for each in held), sum(each[1] for each in held)
+    effects = [each.price_effect for each in pairs]
     has_coins = None not in effects
-    _, largest, past, _ = max(pairs, key=lambda each: each[0].interest_usd or 0.0)
-    usd_before = sum(usd for *_, usd in pairs)
+    coins = sum((each.before.open_interest_coins or 0.0) * each.multiplier for each in pairs)
+    coins_now = sum((each.coins or 0.0) * each.multiplier for each in pairs)
+    largest = max(pairs, key=lambda each: each.usd)
+    price_before, usd_before = largest.before.last_price, sum(each.usd_before for each in pairs)
     return Change(
-        since=min(entry.day_ago for entry, *_ in pairs),
-        venues=list(dict.fromkeys(entry.venue for entry, *_ in pairs)),
+        since=min(each.entry.day_ago for each in pairs),
+        venues=list(dict.fromkeys(each.entry.venue for each in pairs)),
         before_usd=usd_before,
-        change_usd=sum(entry.interest_usd or 0.0 for entry, *_ in pairs) - usd_before,
+        change_usd=sum(each.usd for each in pairs) - usd_before,
         price_effect_usd=_sum(effects) if has_coins else None,
         coins_pct=100 * (coins_now / coins - 1) if has_coins and coins else None,
-        price_pct=100 * (largest.last_price / past.last_price - 1) if past.last_price else None,
+        price_pct=100 * (largest.price / price_before - 1) if price_before else None,
     )
-
-
-def _price_effect(now: Perpetual, before: PastValues) -> float | None:
-    """The mean number of coins times the change of their value.
-
-    The effect of positions is the mean value times the change of their number, so the two add up.
-    """
-    coins, usd = now.open_interest_coins, now.open_interest_usd
-    coins_before, usd_before = before.open_interest_coins, before.open_interest_usd
-    if coins is None or usd is None or coins_before is None or usd_before is None:
-        return None
-    price = usd / coins if coins else now.last_price
-    price_before = usd_before / coins_before if coins_before else before.last_price
-    return (coins + coins_before) / 2 * (price - price_before)
 
 
 def _direction(pct: float) -> Direction:

@@ -74,7 +74,9 @@ class OpenInterestChange(WireModel):
     """How the open interest changed in 24 hours, at the same venues then and now."""
 
     changes_from: Annotated[str, _is("Time of the readings before, 24 h ± 5 min ago.")]
-    venues: Annotated[list[str], _is("The venues that are known at both times.")]
+    venues: Annotated[
+        list[str], _is("The venues at both times, missing ones with their last values.")
+    ]
     beforeUsd: Annotated[float, _is("Open interest at these venues then.")]
     changeUsd: Annotated[float, _is("Effects of price and positions together.")]
     changePct: Number

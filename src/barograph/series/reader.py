@@ -144,8 +144,12 @@ def _total_row(measure: Measure, point: TotalPoint) -> SeriesRow:
             }
             for each in point.missing
         ],
-        [*map(rounded, point.by_venue.values())],
-        *((min(prices, default=None), max(prices, default=None)) if measure == "price" else ()),
+        [*map(rounded, prices)],
+        *(
+            (rounded(min(prices, default=None)), rounded(max(prices, default=None)))
+            if measure == "price"
+            else ()
+        ),
     )
 
 

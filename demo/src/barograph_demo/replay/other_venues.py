@@ -7,14 +7,23 @@ them. The values are those that the simulated venues' own history has.
 from functools import cache
 from typing import NamedTuple
 
-from barograph.kit.timestamps import HOUR, MINUTE
+from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.frames import NEAR, StoredFrame, frame_of, stored
 from barograph.markets.listings import ListingChange
 from barograph.markets.store import ReadingRow
+from barograph.venues.kit.cells import percent
 from barograph.venues.records import Perpetual, SettledRate
 from barograph.venues.registry import VENUES as FACTS
 from barograph_demo.world.randomness import MAJORS
-from barograph_demo.world.venues import COIN, TRADING, VENUES, VenueContract, VenueMarket
+from barograph_demo.world.venues import (
+    COIN,
+    GATE,
+    HYPERLIQUID,
+    TRADING,
+    VENUES,
+    VenueContract,
+    VenueMarket,
+)
 from barograph_demo.world.world import World
 
 FRAMES_EVERY = 10 * MINUTE
@@ -22,6 +31,8 @@ FRAMES_EVERY = 10 * MINUTE
 
 SETTLED_EVERY = 8 * HOUR
 """How often settled funding is read."""
+
+_RATE_PLACES = {GATE: 6, HYPERLIQUID: 10}
 
 COARSE_HOURS = 4
 """The grid of the longest chart. Shorter charts of most coins are complete once the collector has
@@ -85,7 +96,7 @@ def _observe(market: VenueMarket, moment: Moment) -> VenuePast:
         past.readings.extend(_row(market, each, at) for each in rows)
     if moment.is_settled:
         past.settled.extend(
-            SettledRate(each.name, time, 100 * rate)
+            SettledRate(each.name, time, _pct(market, rate))
             for each in listed
             for time, rate in market.settlements(each, at - SETTLED_EVERY + 1, at)
         )
@@ -107,23 +118,37 @@ def _listed(market: VenueMarket, now: int) -> list[VenueContract]:
 
 
 def _perpetual(market: VenueMarket, contract: VenueContract, at: int) -> Perpetual:
-    last, mark = market.price(contract, at), market.mark(contract, at)
+    """The values as rounded as the venue sends them."""
+    last = round(market.price(contract, at), contract.price_decimals)
+    mark, coins = market.mark(contract, at), market.open_interest(contract, at)
     is_mark = FACTS[market.venue].price_kind == "mark"
-    coins = market.open_interest(contract, at)
+    if is_mark:
+        last = mark = round(mark, contract.price_decimals)
+    elif market.venue == GATE:
+        mark = round(mark, contract.price_decimals + 1)
+        coins = round(coins / contract.lot) * contract.lot
+    else:
+        coins = round(coins, contract.size_decimals)
+    turnover = market.turnover(contract, at - DAY, at)
     return Perpetual(
         contract=contract.name,
         base=contract.base,
-        last_price=mark if is_mark else last,
-        funding_rate_pct=100 * market.funding_rate(contract, at),
+        last_price=last,
+        funding_rate_pct=_pct(market, market.funding_rate(contract, at)),
         funding_interval_hours=contract.funding_hours,
         next_funding_time=market.next_funding(contract, at),
         open_interest_usd=coins * mark,
         open_interest_coins=coins,
         mark_price=None if is_mark else mark,
         index_price=market.index(contract, at),
-        volume_24h_usd=(turnover := market.turnover(contract, at - 24 * HOUR, at)),
+        volume_24h_usd=turnover,
         volume_24h_coins=turnover / last,
     )
+
+
+def _pct(market: VenueMarket, rate: float) -> float:
+    """A rate in percent, read as the adapter does: the next report must not revise it."""
+    return percent(f"{rate:.{_RATE_PLACES.get(market.venue, 8)}f}")
 
 
 def _row(market: VenueMarket, contract: VenueContract, at: int) -> ReadingRow:

@@ -1,12 +1,10 @@
 """The simulated servers of the venues, by name: how each is run, and its faults."""
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from barograph_demo.servers.aster import AsterFaults, running_aster
 from barograph_demo.servers.binance import running_binance
-from barograph_demo.servers.control import ServerAddress
 from barograph_demo.servers.exchange import running_exchange
 from barograph_demo.servers.faults import (
     BinanceFaults,
@@ -20,6 +18,7 @@ from barograph_demo.servers.faults import (
 )
 from barograph_demo.servers.gate import GateFaults, running_gate
 from barograph_demo.servers.hyperliquid import running_hyperliquid
+from barograph_demo.servers.venue_server import Running
 from barograph_demo.world.venues import ASTER, BINANCE, GATE, HYPERLIQUID
 
 BYBIT: Final = "bybit"
@@ -28,9 +27,7 @@ BYBIT: Final = "bybit"
 class VenueOfDemo(NamedTuple):
     """How a simulated venue is run, and its faults."""
 
-    running: Callable[..., AbstractAsyncContextManager[ServerAddress]]
-    """Takes the world, the clock and the faults; yields the address."""
-
+    running: Running
     faults: type[VenueFaults]
 
 

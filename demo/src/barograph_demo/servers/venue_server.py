@@ -1,7 +1,8 @@
 """What the simulated venues with GET requests share: paths, counting, faults and distorted rows."""
 
 from abc import abstractmethod
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from http import HTTPStatus
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlsplit
@@ -10,9 +11,12 @@ import msgspec
 from websockets.asyncio.server import ServerConnection
 from websockets.http11 import Request, Response
 
+from barograph.kit.clock import Clock, system_clock
 from barograph_demo.servers.control import (
+    HOST,
     OTHER,
     GetServer,
+    ServerAddress,
     bad_gateway,
     blocked_country,
     reply,
@@ -21,6 +25,7 @@ from barograph_demo.servers.control import (
     unavailable,
 )
 from barograph_demo.servers.faults import VenueFault, VenueFaults
+from barograph_demo.world.world import World
 
 V = TypeVar("V", bound=VenueFaults)
 
@@ -31,6 +36,12 @@ class VenueServer(GetServer[V]):
     """Answers the REST requests of a venue, unless a fault replaces an answer."""
 
     paths: Collection[str]
+    limit: tuple[int, int] = (0, 0)
+    """How often an address may call each endpoint, and in how many milliseconds."""
+
+    def __init__(self, clock: Clock, faults: V) -> None:
+        super().__init__(clock, faults)
+        self._calls: dict[str, tuple[int, int]] = {}
 
     async def on_request(self, connection: ServerConnection, request: Request) -> Response | None:
         """Answer a GET; None lets a websocket open."""
@@ -60,9 +71,14 @@ class VenueServer(GetServer[V]):
         """The refusal of a websocket; None opens it."""
         return None
 
-    @abstractmethod
-    def over_limit(self, path: str, query: Query) -> Response | None:
+    def over_limit(self, path: str, _query: Query) -> Response | None:
         """Count a request; the refusal if its sender is above a limit."""
+        most, milliseconds = self.limit
+        span = self._clock() // milliseconds
+        known, used = self._calls.get(path, (span, 0))
+        self._calls[path] = span, used + 1 if known == span else 1
+        is_above = self._calls[path][1] > most
+        return labelled(HTTPStatus.TOO_MANY_REQUESTS, "TOO_MANY_REQUESTS") if is_above else None
 
     @abstractmethod
     def answer(self, path: str, query: Query) -> Response:
@@ -85,6 +101,34 @@ class VenueServer(GetServer[V]):
         if self._faults.is_on(VenueFault.TRUNCATED, path):
             return truncated(status, body)
         return reply(status, body, **headers)
+
+
+def labelled(status: int, label: str) -> Response:
+    """An error with a label."""
+    return reply(status, msgspec.json.encode({"label": label, "message": label.lower()}))
+
+
+Running = Callable[..., AbstractAsyncContextManager[ServerAddress]]
+"""Takes the world, and perhaps the clock, the faults, `host` and `port`; yields the address."""
+
+
+def runner(server: Callable[[World, Clock, V], VenueServer[V]], kind: type[V]) -> Running:
+    """How a server without a stream is run until its context ends; port 0 picks a free one."""
+
+    @asynccontextmanager
+    async def running(
+        world: World,
+        clock: Clock = system_clock,
+        faults: V | None = None,
+        *,
+        host: str = HOST,
+        port: int = 0,
+    ) -> AsyncIterator[ServerAddress]:
+        running = server(world, clock, kind() if faults is None else faults)
+        async with running.running(host, port) as bound:
+            yield ServerAddress(host, bound)
+
+    return running
 
 
 def _with_unknown_fields(body: bytes) -> bytes:

@@ -1,7 +1,6 @@
 """Decodes replies of the REST endpoints into frozen records, without network or clock.
 
-Times are in seconds. Some endpoints send numbers as texts, others as numbers.
-Every decoder raises `InvalidReply` if the reply has another shape.
+Times are in seconds; some numbers are texts. Another shape is an `InvalidReply`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
