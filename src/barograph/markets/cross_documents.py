@@ -52,7 +52,7 @@ def _is(description: str) -> Any:  # noqa: ANN401 - as pydantic's own
 
 VenueName = Annotated[str, _is("The exchange, such as `bybit`.")]
 Reason = Annotated[Text, _is("Why the state is not `ok`.")]
-Counting = Annotated[str, _is("Which sides the venue's own open interest counts.")]
+Counting = Annotated[str, _is("Sides that its own figure counts.")]
 Complete = Annotated[Completeness, _is("How much the venue publishes; only `all` adds up.")]
 WatchedPct = Annotated[Number, _is("Share of the 24 hours that we watched, in percent.")]
 NoNext = Annotated[str | None, _is("Always null: there is only one page.")]
@@ -159,7 +159,7 @@ class CrossVenueBody(CrossVenueEntry):
     multiplier: Annotated[int | None, _is("Coins that the price is for: 1000 for 1000PEPE.")]
     price: Annotated[Number, _is("Price of `priceKind`, in `quote`.")]
     priceKind: Annotated[Text, _is("`last` or `mark`.")]
-    quote: Annotated[Text, _is("Currency of the price, such as `USDT`.")]
+    quote: Annotated[Text, _is("Such as `USDT`.")]
     indexPrice: Annotated[Number, _is("The index or oracle price that the mark follows.")]
     basisPct: Annotated[Number, _is("Mark price above the index, in percent.")]
     fundingRatePct: FundingRatePct

@@ -65,8 +65,8 @@ _DISPUTED = (
 
 
 _WITH_MISSING = (
-    "venue=all: `value` with the last values of the missing venues. It has no step where a venue "
-    "fails. Null if one of these is unknown, and for prices."
+    "venue=all: `value` with the last values of the missing venues. Null if one is unknown, and "
+    "for prices."
 )
 
 
