@@ -291,7 +291,7 @@ _INTERVAL = (
     f"`minute` exists for readings of {', '.join(MAJORS)}."
 )
 _VENUE = (
-    "An exchange that this instance reads, or `all` for the total of a coin at all of them: "
+    "An exchange that this instance reads. `all`: the total of a coin at all of them, for "
     f"{', '.join(TOTALS)}. Default: the primary one."
 )
 _DAYS = "7 days (settled-funding: 30, regime and signals: 90, daily figures: 365)"
