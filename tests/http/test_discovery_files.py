@@ -223,7 +223,7 @@ def test_llms_full_txt_has_every_endpoint_with_the_members_and_an_example_of_its
         "- `fundingRatePct` (number or null): Current funding rate in percent per 8 hours" in found
     )
     assert "\n- `decision` (StanceDecision)\n" in found
-    assert len(found) <= 110_000
+    assert len(found) <= 100_000
 
 
 def _with_short_lists(part: Any) -> Any:

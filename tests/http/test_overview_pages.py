@@ -130,7 +130,8 @@ def test_a_venue_that_is_missing_is_named(two: SiteService) -> None:
     two.service.put(bybit(*MARKET, as_of=two.clock.now))
 
     assert rates(two)["BTC"] == [
-        *("+0.0100 live +0.0100, 8h", "stale", "+0.0100 % without Hyperliquid, size unknown", "—")
+        *("+0.0100 live +0.0100, 8h", "stale", "+0.0100 % without Hyperliquid, size unknown"),
+        "0.0700\N{NO-BREAK SPACE}% Hyperliquid over Bybit",
     ]
 
 

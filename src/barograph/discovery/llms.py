@@ -71,14 +71,19 @@ _ELSEWHERE = {ENTITLED, PAID, MCP, DESCRIPTIONS}
 _READING = (
     "Below each heading: parameters, an example call, errors, and the body of 200, with an example "
     "where it comes first. The members of all objects are at the end; those without a type are "
-    "strings. Left out there: `as_of` (time of the data), `source` and `notice` (pass them on), "
-    "`count` and `next` of a list. Examples show only the first entry of each list.\n"
+    "strings. A bare name is described further up. Left out there: `as_of` (time of the data), "
+    "`source` and `notice` (pass them on), `count` and `next` of a list. Examples show only the "
+    "first entry of each list.\n"
 )
 _SAID = {"as_of", "source", "notice", "count", "next"}
 """Members of many objects, which `_READING` explains."""
 
 _PAGE = {"as_of", "count", "next"}
 """Members of a list whose `count` is the number of entries on the page."""
+
+_LONG_ENUM = re.compile("one of [^)]{100,}")
+MIN_REPEATED = 20
+"""Shorter lines are repeated."""
 
 _META = "io.modelcontextprotocol/"
 
@@ -104,7 +109,31 @@ def llms_full_text(schema: Schema) -> str:
             parts += _entry(path, method, operation, schema, examples)
     parts += ["## Objects", "", *_objects(schema["components"]["schemas"])]
     parts += [_mcp_link(base_url), f"More, for people: {base_url}{DOCS_PATH}\n"]
-    return re.sub("\n{3,}", "\n\n", "\n".join(parts))
+    return re.sub("\n{3,}", "\n\n", "\n".join(_unrepeated("\n".join(parts).split("\n"))))
+
+
+def _unrepeated(lines: Iterable[str]) -> Iterator[str]:
+    """A member, parameter or list of errors is described once, where it comes first."""
+    known: dict[str, str] = {}
+    said = set[str]()
+    heading = ""
+    for whole in lines:
+        line = _LONG_ENUM.sub(lambda found: _once(found[0], said), whole)
+        heading = line.removeprefix("### ") if line.startswith("### ") else heading
+        first = known.setdefault(line, heading)
+        if first == heading or len(line) < MIN_REPEATED or not line.startswith(("- `", "- Errors")):
+            yield line
+        elif line.startswith("- `"):
+            yield line.partition(" (")[0].partition(":")[0]
+        else:
+            yield f"- Errors: as {first}"
+
+
+def _once(words: str, said: set[str]) -> str:
+    if words in said:
+        return "one of the words further up"
+    said.add(words)
+    return words
 
 
 def _entry(
@@ -242,9 +271,8 @@ def _request_body(operation: Schema) -> list[str]:
 
 def _parameter(parameter: Schema) -> str:
     schema = parameter["schema"]
-    words = [parameter["in"], "required" if parameter["required"] else "optional"]
-    words.append(type_of(schema, {}))
-    rules = {"minimum": "from ", "maximum": "to ", "pattern": "", "default": "default "}
+    words = [parameter["in"], *["required"] * parameter["required"], type_of(schema, {})]
+    rules = {"minimum": "from ", "maximum": "to ", "default": "default "}
     words += [f"{word}{schema[rule]}" for rule, word in rules.items() if rule in schema]
     return ", ".join(words)
 
@@ -314,7 +342,7 @@ def type_of(schema: Schema, schemas: Schema) -> str:
     if "const" in schema:
         return f"{schema.get('type', 'value')} {json.dumps(schema['const'])}"
     if "enum" in schema:
-        return f"{schema['type']}, one of {', '.join(map(str, schema['enum']))}"
+        return f"one of {', '.join(map(str, schema['enum']))}"
     if schema.get("type") == "array":
         return f"array of {type_of(schema['items'], schemas)}"
     return str(schema.get("type", "any"))

@@ -240,7 +240,7 @@ TABLE = "Table"
 def text_of(operation_id: str) -> tuple[str, str]:
     """The summary and the description of an operation; tables and badges share theirs."""
     if operation_id.endswith(TABLE):
-        return "As CSV", "One table with a header; unknown values are empty cells."
+        return "As CSV", "One table; unknown values are empty cells."
     for form, ending in {"": "", **FORMS}.items():
         text = TEXTS.get(operation_id.removesuffix(form))
         if operation_id.endswith(form) and text is not None:

@@ -4,7 +4,6 @@ Fees and prices are not included. What a venue settled stays true while it is do
 long as it covers the same hours as the other venues, so that no pair changes because a venue fails.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import permutations
 from typing import Annotated, Any
@@ -17,10 +16,9 @@ from barograph.kit.lists import ListBody, ListHead
 from barograph.kit.timestamps import iso_timestamp
 from barograph.kit.wire import WireModel
 from barograph.markets.cross import CrossMarket
-from barograph.markets.cross_coins import FUNDING, CrossCoin, CrossVenue, State
+from barograph.markets.cross_coins import FUNDING, CrossCoin, State
 from barograph.markets.cross_documents import NoNext, Number, Text, VenueName, document_of
 from barograph.markets.settlements import RATE_DIGITS, WINDOW_DAYS, yearly
-from barograph.venues.records import Perpetual
 
 CARRY_PATH = "/api/v1/carry"
 DEFAULT_WINDOW = "7d"
@@ -98,40 +96,16 @@ def _rows(coins: Sequence[CarryCoin], window: str) -> Iterator[str]:
 
 def carry(market: CrossMarket, window: str) -> list[CarryCoin]:
     """Every coin over one of `WINDOW_DAYS`, the best pair first."""
-    fresh = {reading.venue for reading in market.fresh}
-    away: Away = defaultdict(list)
-    for name, facts in market.facts.items():
-        if name not in fresh and facts.reading is not None:
-            for contract in facts.reading.contracts:
-                away[name, contract.asset].append(contract)
-    coins = [
-        _coin(coin, list(_entries(coin, market, away)), window) for coin in market.coins.values()
-    ]
+    coins = [_coin(coin, window) for coin in market.coins.values()]
     return sorted(coins, key=lambda each: (each.pairPct is None, -(each.pairPct or 0), each.coin))
 
 
-Away = dict[tuple[str, str], list[Perpetual]]
-"""What the venues without a fresh reading listed last, by venue and coin."""
-
-
-def _entries(coin: CrossCoin, market: CrossMarket, away: Away) -> Iterator[CrossVenue]:
-    """The coin at each venue; a venue that is down has its last contracts."""
-    for entry in coin.venues:
-        facts, last = market.facts[entry.venue], away.get((entry.venue, coin.asset))
-        settled = {} if facts.settled is None else facts.settled.contracts
-        if last is None:
-            yield entry
-        for each in last or ():
-            choices, disputed = settled.get(each.contract, ()), tuple(facts.disputed)
-            yield entry._replace(contract=each, settled_choices=choices, disputed=disputed)
-
-
-def _coin(coin: CrossCoin, entries: Sequence[CrossVenue], window: str) -> CarryCoin:
+def _coin(coin: CrossCoin, window: str) -> CarryCoin:
     place, days, end = list(WINDOW_DAYS).index(window), WINDOW_DAYS[window], coin.settled_to
     to = None if end is None else iso_timestamp(end)
     venues: list[CarryVenue] = []
     rates: list[tuple[float, CarryVenue]] = []
-    for entry in entries:
+    for entry in coin.venues:
         sums = [(e.all_pct, e.before) for e in entry.settled_choices if e.end == end]
         pct, before = (sums[0][0][place], sums[0][1][place]) if sums else (None, None)
         reason = entry.reason
@@ -151,7 +125,7 @@ def _coin(coin: CrossCoin, entries: Sequence[CrossVenue], window: str) -> CarryC
         if pct is not None and entry.state != "different asset" and FUNDING not in entry.disputed:
             rates.append((pct, venue))
     compared = {venue.venue for _, venue in rates}
-    listed = (each.venue for each in entries if each.state != "different asset")
+    listed = (each.venue for each in coin.venues if each.state != "different asset")
     missing = [venue for venue in dict.fromkeys(listed) if venue not in compared]
     pair = _best_pair(rates, days)
     return CarryCoin.model_construct(

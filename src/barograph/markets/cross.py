@@ -26,7 +26,7 @@ from barograph.markets.disputes import Dispute, Measure
 from barograph.markets.frames import is_near
 from barograph.markets.last_known import KEPT_FOR, KnownValues, LastKnown, has_jumped
 from barograph.markets.liquidations import LiquidationTotals
-from barograph.markets.settlements import SettledWindows
+from barograph.markets.settlements import SettledSums, SettledWindows
 from barograph.markets.view import FreshnessLimits, is_fresh
 from barograph.venues.facts import Venue
 from barograph.venues.records import MAJORS, Frame, Perpetual, Perpetuals
@@ -114,7 +114,9 @@ def cross_market(facts: Mapping[str, VenueFacts], limits: FreshnessLimits, now: 
     fresh: list[Perpetuals] = []
     for fact in facts.values():
         absent = CrossVenue(fact.venue.name, *fact.state(limits, now))
-        last = _last_values(fact, now)
+        absent = absent._replace(disputed=tuple(fact.disputed))
+        settled = {} if fact.settled is None else fact.settled.contracts
+        last, choices = _last_values(fact, now), dict[str, Sequence[SettledSums]]()
         if absent.state == "ok" and fact.reading is not None:
             fresh.append(fact.reading)
             for entry in _entries(fact, fact.reading, last, _sums(fact, limits, now)):
@@ -122,7 +124,9 @@ def cross_market(facts: Mapping[str, VenueFacts], limits: FreshnessLimits, now: 
             absent = CrossVenue(fact.venue.name, "unavailable", _UNUSABLE)
             coins: Iterable[str] = fact.reading.unusable
         elif fact.reading is not None:
-            coins = {contract.asset for contract in fact.reading.contracts}
+            # What it settled stays true while it is down.
+            choices = {e.asset: settled.get(e.contract, ()) for e in fact.reading.contracts}
+            coins = choices
         else:
             coins = {each.asset for each in last.values()}
             if not coins:
@@ -134,7 +138,12 @@ def cross_market(facts: Mapping[str, VenueFacts], limits: FreshnessLimits, now: 
                 day_ago.contracts.get(name) if now - last[name].at < DAY else None for name in names
             ]
             listed[asset].append(
-                absent._replace(last=known, day_ago=day_ago.at, last_before=before)
+                absent._replace(
+                    last=known,
+                    day_ago=day_ago.at,
+                    last_before=before,
+                    settled_choices=choices.get(asset, ()),
+                )
             )
     wrong = _wrong_prices(listed.values())
     compared = [

@@ -52,7 +52,7 @@ def _is(description: str) -> Any:  # noqa: ANN401 - as pydantic's own
 
 VenueName = Annotated[str, _is("The exchange, such as `bybit`.")]
 Reason = Annotated[Text, _is("Why the state is not `ok`.")]
-Counting = Annotated[str, _is("Which sides the venue's own open interest counts.")]
+Counting = Annotated[str, _is("Sides that its own figure counts.")]
 Complete = Annotated[Completeness, _is("How much the venue publishes; only `all` adds up.")]
 WatchedPct = Annotated[Number, _is("Share of the 24 hours that we watched, in percent.")]
 NoNext = Annotated[str | None, _is("Always null: there is only one page.")]
@@ -124,11 +124,7 @@ class CrossVenueEntry(WireModel):
     pricePerCoin: Annotated[Number, _is("Mark price of one coin.")]
     fundingRatePct8h: Annotated[Number, _is("The live rate per 8 hours, in percent: an estimate.")]
     settledPct8h: Annotated[
-        Number,
-        _is(
-            "What longs paid to shorts in the 8 hours to `settledTo`, in percent: the sum of the "
-            "rates that the venue reports as settled. Null unless all are known."
-        ),
+        Number, _is("What longs paid to shorts in the 8 hours to `settledTo`, in percent.")
     ]
     settledPct24h: Number
     settledPct7d: Number
@@ -163,7 +159,7 @@ class CrossVenueBody(CrossVenueEntry):
     multiplier: Annotated[int | None, _is("Coins that the price is for: 1000 for 1000PEPE.")]
     price: Annotated[Number, _is("Price of `priceKind`, in `quote`.")]
     priceKind: Annotated[Text, _is("`last` or `mark`.")]
-    quote: Annotated[Text, _is("Currency of the price, such as `USDT`.")]
+    quote: Annotated[Text, _is("Such as `USDT`.")]
     indexPrice: Annotated[Number, _is("The index or oracle price that the mark follows.")]
     basisPct: Annotated[Number, _is("Mark minus index price, in percent of the index.")]
     fundingRatePct: FundingRatePct

@@ -52,24 +52,21 @@ _ORIGIN = (
 )
 _WATCHED = (
     "Share of the interval's elapsed time in which we watched liquidations, from 0 to 1. A "
-    "settlement has 1 if we read the venue then and got the report within 8 hours, else 0. Null "
-    "if the interval has just begun, for changes and daily figures, and at a venue without "
-    "liquidations."
+    "settlement has 1 if we read the venue then and got the report within 8 hours, else 0."
 )
 _VALUE = (
     "Read at most 5 minutes after `at`; for liquidations the sum. Null is a gap. For changes the "
     "new label."
 )
 _DISPUTED = (
-    "Readings: true if the value contradicts the other venues. Signals, stances, briefs, "
-    "percentiles and totals leave it out. Liquidations: true if the sides may be wrong; the value "
-    "is their sum and not disputed."
+    "True if the value contradicts the other venues: all conclusions leave it out. Liquidations: "
+    "true if the sides may be wrong; their sum is not disputed."
 )
 
 
 _WITH_MISSING = (
-    "venue=all: `value` with the last values of missing venues, so it has no step when a venue "
-    "fails. Null for prices, and if a last value is unknown."
+    "venue=all: `value` with the last values of the missing venues. Null for prices, and if one is "
+    "unknown."
 )
 
 
@@ -291,8 +288,7 @@ _MEASURES = f"{', '.join(MARKET_SERIES)}, or daily figures such as us10y, sofr o
 _SYMBOL = "Base asset, full contract name or alias. Default: BTC; all contracts for liquidations."
 _INTERVAL = (
     "For readings and liquidations. `1m`, `1h` and `1d` mean minute, hour and day. "
-    f"`minute` exists for readings of {', '.join(MAJORS)}. By default, readings are kept for 730 "
-    "days (by the minute 30), liquidations of one contract for 90, and the rest for good."
+    f"`minute` exists for readings of {', '.join(MAJORS)}."
 )
 _VENUE = (
     "An exchange that this instance reads, or `all` for a coin's total at all of them (only "

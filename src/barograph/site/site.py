@@ -216,7 +216,9 @@ class Site(NamedTuple):
         in_use, index = self.cross.roles(self.board).in_use, self.markets.contracts(self.board)
         for each in coin.venues:
             if index is not None and each.venue == in_use and each.contract is not None:
-                symbol = symbol_of(index, each.contract)
+                # The comparison may be some seconds older than the index.
+                listed = index.get(each.contract.contract.upper())
+                symbol = None if listed is None else symbol_of(index, listed)
                 if symbol is not None:
                     return f"{MARKETS_FOLDER}{symbol}"
         return f"{CROSS_FOLDER}{coin.asset}" if has_page(coin.asset) else None

@@ -224,11 +224,11 @@ async function load({ series: address, step, time, venues }) {
 }
 
 // The sum of the venues that a chart adds up, with what the missing ones last had.
-function total({ at, by_venue: known, missing }, venues) {
-  const sum = (values) => values.reduce((all, each) => all + each, 0);
+function total({ at, venues: inside, by_venue: values, missing }, venues) {
+  const sum = (numbers) => numbers.reduce((all, each) => all + each, 0);
   const last = missing.filter(({ venue }) => venues.includes(venue)).map((each) => each.last);
-  const inside = venues.filter((venue) => venue in known).map((venue) => known[venue]);
-  const value = inside.length === 0 || last.includes(null) ? null : sum([...inside, ...last]);
+  const known = values.filter((_, index) => venues.includes(inside[index]));
+  const value = known.length === 0 || last.includes(null) ? null : sum([...known, ...last]);
   return last.length === 0 ? { at, value } : { at, value, missing: sum(last) };
 }
 
