@@ -133,8 +133,8 @@ TEXTS: Mapping[str, str] = {
     "Open-interest changes by price and positions.",
     "getListings": "When each contract was listed and delisted. With `at`, the contracts "
     "listed at that time, so that studies of the past have no survivorship bias.",
-    "getCarry": "What positions earned or paid in funding. What every coin and venue settled, also "
-    "per year and in the window before, and the best pair: short where funding was highest, long "
+    "getCarry": "What positions earned or paid in funding. Settled funding by coin and venue, also "
+    "per year and for the window before, and the best pair: short where funding was highest, long "
     "where it was lowest. Fees and prices are not included.",
     "getCrossCoin": "One coin at all venues. Each venue also with its own rate, interval, price, "
     "times, way of counting and liquidations. `state` says why a venue is left out of a total. "
