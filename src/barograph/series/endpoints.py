@@ -291,8 +291,8 @@ _INTERVAL = (
     f"`minute` exists for readings of {', '.join(MAJORS)}."
 )
 _VENUE = (
-    "An exchange that this instance reads, or `all` for a coin's total at all of them (only "
-    f"{', '.join(TOTALS)}). Default: the primary one."
+    "An exchange that this instance reads. `all`: a coin's total at all of them, for "
+    f"{', '.join(TOTALS)}. Default: the primary one."
 )
 _DAYS = "7 days (settled-funding: 30, regime and signals: 90, daily figures: 365)"
 _PARAMETERS = (
