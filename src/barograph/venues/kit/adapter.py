@@ -183,11 +183,11 @@ class VenueAdapter(ABC):
             await self._contracts.review(reading.symbols, budget, in_doubt=reading.in_doubt)
         return published
 
-    async def _list(self, budget: TimeBudget) -> ListedContracts:
+    async def _list(self, budget: TimeBudget) -> ListedContracts:  # noqa: ARG002
         """Read the complete list of contracts; raises `UpstreamError`."""
         raise TypeError(f"the adapter of {self.venue.title} has neither _list nor perpetuals")
 
-    async def _read(self, listing: ListedContracts, budget: TimeBudget) -> Reading:
+    async def _read(self, listing: ListedContracts, budget: TimeBudget) -> Reading:  # noqa: ARG002
         """Read the values of the listed contracts; raises `UpstreamError`."""
         raise TypeError(f"the adapter of {self.venue.title} has neither _read nor perpetuals")
 
