@@ -146,7 +146,7 @@ def test_an_operation_is_shown_with_all_that_is_described() -> None:
     kind, size, name = endpoint.parameters
 
     assert group.text == Markup("The <code>first</code>.")
-    assert (kind.kind, kind.is_required, kind.default) == ("one of x, y", True, None)
+    assert (kind.kind, kind.is_required, kind.default) == ("string, one of x, y", True, None)
     assert (size.limits, size.default, size.is_required) == ("0 to 9", "0", False)
     assert name.limits == "at least 1 characters, matching ^a+$"
     assert endpoint.target == "/a/x?size=0"
