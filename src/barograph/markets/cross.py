@@ -30,6 +30,7 @@ from barograph.markets.settlements import SettledSums, SettledWindows
 from barograph.markets.view import FreshnessLimits, is_fresh
 from barograph.venues.facts import Venue
 from barograph.venues.records import MAJORS, Frame, Perpetual, Perpetuals
+from barograph.venues.registry import VENUES
 
 MIN_COMMON = 8
 """If most of this many common coins differ, a venue's prices are wrong, not its assets."""
@@ -152,6 +153,25 @@ def cross_market(facts: Mapping[str, VenueFacts], limits: FreshnessLimits, now: 
     compared.sort(key=lambda each: (each.asset not in MAJORS, -_size(each), each.asset))
     by_asset = {coin.asset: coin for coin in compared}
     return CrossMarket(now, limits, facts, fresh, by_asset, *_market_total(compared))
+
+
+def other_assets(
+    readings: Mapping[str, Perpetuals],
+    known: Mapping[str, LastKnown],
+    limits: FreshnessLimits,
+    now: int,
+) -> dict[str, set[str]]:
+    """The contracts of each venue that are another asset of the same name, by current prices."""
+    facts = {
+        name: VenueFacts(VENUES[name], readings.get(name), known=each)
+        for name, each in known.items()
+    }
+    found: dict[str, set[str]] = defaultdict(set)
+    for coin in cross_market(facts, limits, now).coins.values():
+        for each in coin.venues:
+            if each.state == "different asset" and each.contract is not None:
+                found[each.venue].add(each.contract.contract)
+    return found
 
 
 def _market_total(coins: Iterable[CrossCoin]) -> tuple[dict[str, float], Total]:
