@@ -7,7 +7,7 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.cross import CrossMarket, VenueFacts, cross_market, other_assets
+from barograph.markets.cross import MISSED_FOR, CrossMarket, VenueFacts, cross_market, other_assets
 from barograph.markets.cross_coins import CrossCoin, Spread
 from barograph.markets.disputes import Dispute, Measure
 from barograph.markets.last_known import CHECKED, KEPT_FOR, KnownValues, LastKnown
@@ -160,6 +160,16 @@ def test_a_coin_stays_another_asset_while_the_deepest_venue_is_missing() -> None
 
     assert [each.state for each in found.venues] == ["ok", "different asset", "stale"]
     assert (found.deepest, found.open_interest.with_missing_usd) == (BYBIT, 10_000.0)
+
+
+def test_a_contract_that_an_accepted_reply_lacks_is_missing_until_it_is_delisted() -> None:
+    part = facts(BINANCE, contract(BINANCE, "ETH"), known=last_known(BINANCE, 600.0))
+    (missing,) = btc(*three(binance=part)).open_interest.missing
+
+    assert (missing.venue, missing.last_usd) == (BINANCE, 600.0)
+    assert missing.reason == "its contract is not in the newest reply"
+    gone = last_known(BINANCE, 600.0, at=NOW - MISSED_FOR)
+    assert not btc(*three(binance=part._replace(known=gone))).open_interest.missing
 
 
 @pytest.mark.parametrize("price", [49.0, 151.0])

@@ -32,6 +32,10 @@ from barograph.venues.facts import Venue
 from barograph.venues.records import MAJORS, Frame, Perpetual, Perpetuals
 from barograph.venues.registry import VENUES
 
+MISSED_FOR = 3 * MINUTE
+"""How long a contract that an accepted reply lacks counts as missing. The collector records it as
+delisted after one minute, and its last known values are up to a minute old."""
+
 MIN_COMMON = 8
 """If most of this many common coins differ, a venue's prices are wrong, not its assets."""
 
@@ -122,8 +126,9 @@ def cross_market(facts: Mapping[str, VenueFacts], limits: FreshnessLimits, now: 
             fresh.append(fact.reading)
             for entry in _entries(fact, fact.reading, last, _sums(fact, limits, now)):
                 listed[entry[0]].append(entry[1])
-            absent = CrossVenue(fact.venue.name, "unavailable", _UNUSABLE)
-            coins: Iterable[str] = fact.reading.unusable
+            absent = CrossVenue(fact.venue.name, "unavailable")
+            last = _not_read(fact.reading, last)
+            coins: Iterable[str] = {*fact.reading.unusable, *(e.asset for e in last.values())}
         elif fact.reading is not None:
             # What it settled stays true while it is down.
             choices = {e.asset: settled.get(e.contract, ()) for e in fact.reading.contracts}
@@ -140,6 +145,7 @@ def cross_market(facts: Mapping[str, VenueFacts], limits: FreshnessLimits, now: 
             ]
             listed[asset].append(
                 absent._replace(
+                    reason=absent.reason or _reason(fact, asset),
                     last=known,
                     day_ago=day_ago.at,
                     last_before=before,
@@ -215,6 +221,26 @@ def _by_asset(assets: Iterable[str], last: Mapping[str, KnownValues]) -> dict[st
         if each.asset in found:
             found[each.asset].append(name)
     return found
+
+
+def _not_read(reading: Perpetuals, last: Mapping[str, KnownValues]) -> dict[str, KnownValues]:
+    """The contracts that a fresh reading lacks, until they have been delisted for some minutes."""
+    read = {each.contract for each in reading.contracts}.union(reading.not_crypto)
+    renamed = {each.asset for each in reading.contracts if each.contract not in last}
+    return {
+        name: each
+        for name, each in last.items()
+        if name not in read
+        and (
+            each.asset in reading.unusable
+            or (reading.as_of - each.at < MISSED_FOR and each.asset not in renamed)
+        )
+    }
+
+
+def _reason(fact: VenueFacts, asset: str) -> str:
+    is_unusable = fact.reading is not None and asset in fact.reading.unusable
+    return _UNUSABLE if is_unusable else "its contract is not in the newest reply"
 
 
 _Sums = Mapping[str, tuple[float, float]]
