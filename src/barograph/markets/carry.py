@@ -40,7 +40,9 @@ class CarryVenue(WireModel):
     yearlyPct: Annotated[Number, _is("`settledPct` times 365 / days, not compounded.")]
     yearlyPctBefore: Annotated[
         Number,
-        _is("The same for the window before. For 30d null in the first month, except majors."),
+        _is(
+            "The same for the window before. 30d: null in our first month, except for BTC, ETH and SOL."
+        ),
     ]
 
 
