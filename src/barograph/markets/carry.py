@@ -40,9 +40,7 @@ class CarryVenue(WireModel):
     yearlyPct: Annotated[Number, _is("`settledPct` times 365 / days, not compounded.")]
     yearlyPctBefore: Annotated[
         Number,
-        _is(
-            "The same for the window before. 30d: null in our first month, except for BTC, ETH and SOL."
-        ),
+        _is("The same for the window before. For 30d, only BTC, ETH and SOL have it at first."),
     ]
 
 
