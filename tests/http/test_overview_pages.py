@@ -166,7 +166,7 @@ def test_carry_has_the_best_pair_first_and_what_each_venue_settled_per_year(
         ["1000PEPE", "—", "—", "+65.70 %", "—"],
     ]
     assert "Fees and prices are not included." in page.text
-    assert "in percent of one leg: the two legs of a pair both need capital" in page.text
+    assert "in percent of one leg: both legs of a pair need capital" in page.text
     assert two.look("/carry").tables[0][1][3:] == ["—", "—"]
 
 

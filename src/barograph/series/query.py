@@ -154,7 +154,7 @@ def series_query(
 def _total_rules(measure: str, rules: MeasureRules) -> MeasureRules:
     labels = {str(name): labels for name, labels in TOTALS.items()}.get(measure)
     if labels is None:
-        raise InvalidRequest(f"venue=all has {', '.join(TOTALS)}; give a venue for {measure}")
+        raise InvalidRequest(f"venue=all has only {', '.join(TOTALS)}; name a venue for {measure}")
     extra = (*TOTAL_MEMBERS, "low", "high") if measure == "price" else TOTAL_MEMBERS
     return rules._replace(unit=labels.unit, extra=extra)
 
