@@ -53,7 +53,8 @@ _ORIGIN = (
 )
 _WATCHED = (
     "Share of the interval's elapsed time in which we watched liquidations, 0 to 1; for venue=all "
-    "the lowest of `venues`. Settlements: 1 if we read the venue then and got the report within 8 hours, else 0."
+    "the lowest of `venues`. Settlements: 1 if we read the venue then and got the report within 8 "
+    "hours, else 0."
 )
 _VALUE = (
     "Read at most 5 minutes after `at`; for liquidations the sum. Null is a gap. For changes the "
@@ -298,7 +299,7 @@ _INTERVAL = (
     f"`minute` exists for readings of {', '.join(MAJORS)}."
 )
 _VENUE = (
-    "An exchange that this instance reads, or `all` for the total of a coin at all of them: "
+    "An exchange that this instance reads. `all`: the total of a coin at all of them, for "
     f"{', '.join(ALL_MEASURES)}. Default: the primary one."
 )
 _DAYS = "7 days (settled-funding: 30, regime and signals: 90, daily figures: 365)"
