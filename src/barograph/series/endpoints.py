@@ -75,13 +75,13 @@ _WITH_MISSING = (
 class MissingPoint(WireModel):
     """A venue that lists the coin, but has no value that counts."""
 
-    venue: Annotated[str, Field(description="The venue that is missing.")]
+    venue: Annotated[str, Field(description="What is missing.")]
     reason: Annotated[
         str, Field(description="`no reading`, `no value`, `disputed` or `not watched`.")
     ]
     last: Annotated[
         float | None,
-        Field(description="Its last value within 7 days, never a disputed one."),
+        Field(description="Its last undisputed value within 7 days."),
     ]
     last_as_of: Annotated[str | None, Field(description="Time of that value.")]
 
@@ -158,7 +158,7 @@ class ListingEntry(WireModel):
     ]
     delisted_at: Annotated[
         str | None,
-        Field(description="The first reading of the venue without it; null while it is listed."),
+        Field(description="The first reading without it; null while listed."),
     ]
 
 
