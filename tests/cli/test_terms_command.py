@@ -113,7 +113,8 @@ def test_the_setting_alone_confirms_and_the_old_command_names_its_line(tmp_path:
     assert listed["treasury"].endswith("(add treasury to BAROGRAPH_ACCEPT_TERMS)")
     assert listed["selling"] == "not configured"
     text = run(data, "terms", "list").stdout
-    assert text.count("You confirm that you hold the publisher's written consent.") == 2
+    asked = [each for each in SOURCES.values() if each.statement == "consent"]
+    assert text.count("You confirm that you hold the publisher's written consent.") == len(asked)
 
     refused = run(data, "terms", "accept", "bybit", BAROGRAPH_ACCEPT_TERMS="nyfed")
     assert isinstance(refused.exception, ConfigurationError)

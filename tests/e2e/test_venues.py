@@ -83,6 +83,7 @@ def live(ports: dict[str, int], tmp_path: Path) -> Iterator[Live]:
         "BAROGRAPH_EXCHANGE_REST_URL": urls["bybit"],
         "BAROGRAPH_HYPERLIQUID_URL": urls["hyperliquid"],
         "BAROGRAPH_BINANCE_REST_URL": urls["binance"],
+        "BAROGRAPH_VENUE_URLS": ",".join(f"{name}={urls[name]}" for name in NAMES[3:]),
         "BAROGRAPH_POLL_SECONDS": "1",
         "BAROGRAPH_FEED_MAX_AGE_SECONDS": str(LIMIT_SECONDS),
     }

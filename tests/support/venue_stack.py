@@ -41,7 +41,7 @@ from barograph_demo.world.venues import ASTER, VenueMarket
 from barograph_demo.world.world import World
 from support.clock import START, HandClock
 
-NAMES = VENUE_NAMES
+NAMES = tuple(name for name in VENUE_NAMES if name in VENUE_SERVERS)
 SWEEPING = (BINANCE, ASTER)
 """The venues whose open interest is read in turn."""
 

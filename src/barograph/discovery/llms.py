@@ -118,7 +118,8 @@ def _unrepeated(lines: Iterable[str]) -> Iterator[str]:
     said = set[str]()
     heading = ""
     for whole in lines:
-        line = _LONG_ENUM.sub(lambda found: _once(found[0], said), whole)
+        line = whole.replace("string, one of", "one of")
+        line = _LONG_ENUM.sub(lambda found: _once(found[0], said), line)
         heading = line.removeprefix("### ") if line.startswith("### ") else heading
         first = known.setdefault(line, heading)
         if first == heading or len(line) < MIN_REPEATED or not line.startswith(("- `", "- Errors")):
@@ -342,7 +343,7 @@ def type_of(schema: Schema, schemas: Schema) -> str:
     if "const" in schema:
         return f"{schema.get('type', 'value')} {json.dumps(schema['const'])}"
     if "enum" in schema:
-        return f"one of {', '.join(map(str, schema['enum']))}"
+        return f"{schema['type']}, one of {', '.join(map(str, schema['enum']))}"
     if schema.get("type") == "array":
         return f"array of {type_of(schema['items'], schemas)}"
     return str(schema.get("type", "any"))

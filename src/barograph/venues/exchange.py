@@ -16,8 +16,7 @@ class Exchange(Protocol):
     """A derivatives exchange's public data.
 
     Methods raise only kinds of `barograph.errors.UpstreamError`: the adapter translates every
-    failure of its wire protocol. `venue` says what the exchange doesn't publish; the methods for
-    that are never called.
+    failure of its wire protocol. `venue` says what the exchange doesn't publish.
     """
 
     venue: Venue

@@ -6,6 +6,7 @@ When an exchange hangs or fails, `client.py` applies timeouts, retries and circu
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
@@ -75,15 +76,16 @@ class Reading(NamedTuple):
     """Whether the list of contracts should be read again."""
 
 
-class VenueAdapter:
+class VenueAdapter(ABC):
     """An exchange: REST calls, its list of contracts, its past and its liquidations.
 
-    A subclass sets the attributes, and implements `_list`, `_read` and `server_time`.
+    A subclass sets the attributes, and implements `server_time`, and `_list` and `_read` or else
+    `perpetuals`.
     """
 
     venue: Venue
-    past: Past
-    history_weight: float
+    past = Past()
+    history_weight: float = 60.0
     """The request weight per minute that calls for the past may take, and as much again those for
     live long-account shares."""
 
@@ -181,13 +183,13 @@ class VenueAdapter:
             await self._contracts.review(reading.symbols, budget, in_doubt=reading.in_doubt)
         return published
 
-    async def _list(self, budget: TimeBudget) -> ListedContracts:
+    async def _list(self, budget: TimeBudget) -> ListedContracts:  # noqa: ARG002
         """Read the complete list of contracts; raises `UpstreamError`."""
-        raise NotImplementedError
+        raise TypeError(f"the adapter of {self.venue.title} has neither _list nor perpetuals")
 
-    async def _read(self, listing: ListedContracts, budget: TimeBudget) -> Reading:
+    async def _read(self, listing: ListedContracts, budget: TimeBudget) -> Reading:  # noqa: ARG002
         """Read the values of the listed contracts; raises `UpstreamError`."""
-        raise NotImplementedError
+        raise TypeError(f"the adapter of {self.venue.title} has neither _read nor perpetuals")
 
     def published(self, reading: Reading, listing: ListedContracts) -> Perpetuals:
         """The record of a reading."""
@@ -264,9 +266,9 @@ class VenueAdapter:
         """Read settled funding rates; raises `UpstreamError`."""
         return await self._history.settlements(self.past.settlements, contract, start, end)
 
+    @abstractmethod
     async def server_time(self) -> int:
         """Read the exchange's clock in Unix milliseconds, unchecked; raises `UpstreamError`."""
-        raise NotImplementedError
 
     async def close(self) -> None:
         """Release every connection."""

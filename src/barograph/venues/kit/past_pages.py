@@ -66,8 +66,8 @@ class PastSeries(NamedTuple):
 class Past(NamedTuple):
     """What an exchange has of the past."""
 
-    prices: PastSeries
-    settlements: PastSeries
+    prices: PastSeries | None = None
+    settlements: PastSeries | None = None
     open_interest: PastSeries | None = None
     long_accounts: PastSeries | None = None
     newest_share: Mapping[str, str] = {"period": "5m"}
@@ -114,9 +114,11 @@ class PastPages:
         ]
 
     async def settlements(
-        self, series: PastSeries, contract: str, start: int, end: int
+        self, series: PastSeries | None, contract: str, start: int, end: int
     ) -> list[SettledRate]:
         """Settled funding rates, whose interval varies: each page begins where the last ended."""
+        if series is None:
+            return []
         rates: dict[int, float | None] = {}
         since, until = -(-start // HOUR) * HOUR, end
         for _ in range(_MAX_PAGES):
