@@ -63,9 +63,9 @@ NUMBERS: Mapping[str, tuple[Any, ...]] = {
         (
             "`/api/v1/series/{measure}`: `points`. The measures of a reading are `price`, "
             "`funding`, `open-interest` (USD), `open-interest-coins`, `volume` and `volume-coins` "
-            "(of 24 hours, as the venue counts them; `volume` in the quote currency), "
-            "`index-price` (the index, or the oracle's price), `basis` (how far the mark price is "
-            "above the index, in percent of the index) and `long-accounts`. Coins are in units of "
+            "(24-hour turnover as reported; `volume` in the quote currency), "
+            "`index-price` (index or oracle price), `basis` (mark minus index price, in percent of "
+            "the index) and `long-accounts`. Coins are in units of "
             "1,000 for 1000PEPE. Readings before this version have no volume, index or basis."
         ),
         MeasurePoint,
@@ -84,7 +84,7 @@ NUMBERS: Mapping[str, tuple[Any, ...]] = {
         OpenInterestChange,
     ),
     "Carry": (
-        "`/api/v1/carry`: a coin, then `venues`. Nothing here includes fees and prices.",
+        "`/api/v1/carry`: a coin, then `venues`. Fees and prices are not included.",
         CarryCoin,
         CarryVenue,
     ),

@@ -91,7 +91,8 @@ async def test_an_earlier_record_says_when_its_contracts_were_listed(backend: Ba
     await upgrade(database, [step for step in steps if step.number < 29], system_clock)
 
     async def fill(tx: Transaction) -> None:
-        for contract, hours in (("1000PEPEUSDT", (1, 2)), ("BTCUSDT", (1, 2, 3))):
+        known = {"1000PEPEUSDT": (1, 2), "ETHUSDT": (1, 3), "BTCUSDT": (1, 3, 8)}
+        for contract, hours in known.items():
             for hour in hours:
                 await tx.execute(_HOUR, contract, hour * HOUR)
 
@@ -99,11 +100,14 @@ async def test_an_earlier_record_says_when_its_contracts_were_listed(backend: Ba
     await upgrade(database, steps, system_clock)
     change = ListingChange("BTCUSDT", 9 * HOUR, "BTC")
     await database.write(lambda tx: record_listings(tx, "bybit", [change]))
-    found = [*await listings_of(database, "PEPE"), *await listings_of(database, "BTC")]
+    found = [
+        each for asset in ("PEPE", "ETH", "BTC") for each in await listings_of(database, asset)
+    ]
     await database.close()
 
     assert found == [
         RecordedListing("bybit", "1000PEPEUSDT", "PEPE", 1000, HOUR, 3 * HOUR),
+        RecordedListing("bybit", "ETHUSDT", "ETH", 1, HOUR, None),
         RecordedListing("bybit", "BTCUSDT", "BTC", 1, HOUR, None),
     ]
 

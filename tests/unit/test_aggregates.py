@@ -119,6 +119,12 @@ def test_funding_is_weighted_by_open_interest() -> None:
     assert round(second.with_missing, 9) == 0.0225
 
 
+def test_rates_without_open_interest_have_no_mean() -> None:
+    (point,) = totals([sample("a", T, 0.01, 0.0), sample("b", T, 0.03, 0.0)], measure="funding")
+
+    assert (point.value, point.with_missing) == (None, None)
+
+
 def test_the_price_is_that_of_the_largest_venue_beside_all_others() -> None:
     found = [sample("a", T, 100.0, 3.0, price=100.0), sample("b", T, 101.0, 5.0, price=101.0)]
     (point,) = totals(found, measure="price")
@@ -132,7 +138,10 @@ def test_a_chart_has_the_venues_that_are_known_for_most_of_its_time() -> None:
     found = [sample("a", T + hour * HOUR, 5.0) for hour in range(20)]
     found += [sample("b", T + hour * HOUR, 7.0) for hour in range(5, 20)]
     found += [sample("c", T + hour * HOUR, 9.0) for hour in range(10)]
-    points = totals(found, *map(listing, "abc"), hours=20)
+    found += [sample("d", T + hour * HOUR, 3.0) for hour in range(1, 20)]
+    found += [sample("e", T + hour * HOUR, 4.0) for hour in range(19)]
+    venues = [*map(listing, "abcd"), listing("e", end=T + 19 * HOUR)]
+    points = totals(found, *venues, hours=20)
 
     assert covering(points) == ["a", "c"], "c is missing, but known"
     assert covering([]) == []

@@ -156,9 +156,19 @@ async def test_liquidations_have_the_side_of_the_position_and_leave_no_gap_after
     venue.replies[gate.LIQUIDATIONS] = rows * (1000 // 2)
     await exchange.liquidations(["BB_USDT"], NOW - MINUTE, heard)
     assert len(heard.spans) == 1  # a full page may lack some
-    venue.replies[gate.LIQUIDATIONS] = [{**rows[0], "fill_price": "?"}]
-    with pytest.raises(InvalidReply):
-        await exchange.liquidations(["BB_USDT"], NOW - MINUTE, heard)
+
+
+async def test_a_liquidation_that_cannot_be_read_costs_only_itself_and_its_span() -> None:
+    heard, venue = Heard(), Venue()
+    row = {**SAMPLES[gate.LIQUIDATIONS][0], "time": NOW // SECOND - 5}
+    venue.replies[gate.LIQUIDATIONS] = [{**row, "fill_price": "?"}, {**row, "size": 0}, row]
+
+    assert await venue.exchange.liquidations(["BB_USDT"], NOW - MINUTE, heard) == NOW
+    assert (len(heard.found), heard.spans) == (1, [])
+    venue.replies[gate.LIQUIDATIONS] = [row]
+    later = venue.now = NOW + 10 * SECOND
+    assert await venue.exchange.liquidations(["BB_USDT"], NOW, heard) == later
+    assert heard.spans == [(NOW, later)]
 
 
 async def test_it_reads_the_simulated_gate_as_its_market_is() -> None:

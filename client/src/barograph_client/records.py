@@ -446,7 +446,7 @@ class Perpetuals(ListPage):
 
 
 class MissingVenue(Record):
-    """A venue without which a result is partial, and how large it last was."""
+    """A venue that a result lacks, with its last known values."""
 
     venue: str
     reason: str
@@ -664,7 +664,7 @@ class Venue(Record):
 
 
 class VenueNotRead(Record):
-    """A large venue that is in no total, and why."""
+    """A large venue that no total includes, and why."""
 
     venue: str
     title: str
@@ -682,7 +682,7 @@ class Venues(ListPage):
 
 
 class MissingPoint(Record):
-    """A venue that lists the coin but has no value in a total, and what it last had."""
+    """A venue that lists the coin but has no value in a total, and its last known value."""
 
     venue: str
     reason: str
@@ -716,7 +716,7 @@ class Point(Record):
 
 
 class Listing(Record):
-    """A time in which a venue listed a contract; `delisted_at` is None while it is listed."""
+    """A period in which a venue listed a contract; `delisted_at` is None while it is listed."""
 
     venue: str
     contract: str

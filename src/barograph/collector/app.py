@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from importlib import import_module
-from typing import Final, cast
+from typing import Final
 
 from barograph.accuracy.assess import record_definition
 from barograph.collector.backfill import BackfillJob
@@ -68,10 +68,15 @@ from barograph.webhooks.keys import shared_webhook_keys
 FILE_SECONDS = 20.0
 """Timeout of one file of daily figures, including retries. The Treasury has its own."""
 
-ADAPTERS: Final[Mapping[str, type[VenueAdapter]]] = {
-    name: cast("type[VenueAdapter]", import_module(f"barograph.venues.{name}.exchange").ADAPTER)
-    for name in VENUES
-}
+
+def _adapter_of(name: str) -> type[VenueAdapter]:
+    adapter = getattr(import_module(f"barograph.venues.{name}.exchange"), "ADAPTER", None)
+    if not isinstance(adapter, type) or not issubclass(adapter, VenueAdapter):
+        raise TypeError(f"venues/{name}/exchange.py needs an ADAPTER derived from VenueAdapter")
+    return adapter
+
+
+ADAPTERS: Final[Mapping[str, type[VenueAdapter]]] = {name: _adapter_of(name) for name in VENUES}
 
 TREASURY = "US Treasury daily par yield curve"
 RATES: tuple[Rate, ...] = ("sofr", "effr")

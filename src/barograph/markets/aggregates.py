@@ -4,7 +4,7 @@ A venue that lists the coin but has no value is missing: the total without it is
 how large the venue last was. A change of the total compares points only over the same venues.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from sys import maxsize
 from typing import NamedTuple
@@ -136,14 +136,18 @@ def total_points(
 
 
 def covering(points: Sequence[TotalPoint]) -> list[str]:
-    """The venues with a value or a last one at most points that have any."""
-    known = Counter(
-        venue
+    """The venues with a value or a last one at most points that have any.
+
+    At the first and the last of these too, because a line steps where a venue enters or leaves it.
+    """
+    known = [
+        {*point.by_venue, *(each.venue for each in point.missing if each.last is not None)}
         for point in points
-        for venue in {*point.by_venue, *(e.venue for e in point.missing if e.last is not None)}
-    )
-    most = COVERED * sum(bool(point.by_venue) for point in points)
-    return sorted(venue for venue, count in known.items() if count >= most)
+        if point.by_venue
+    ]
+    steady = known[0] & known[-1] if known else set()
+    most = COVERED * len(known)
+    return sorted(venue for venue in steady if sum(venue in each for each in known) >= most)
 
 
 def summed_liquidations(at: int, columns: Iterable[LiquidationColumn]) -> LiquidationColumn:
@@ -202,8 +206,9 @@ def _combined(measure: Measure, samples: Sequence[Sample]) -> float | None:
         return sum([each.value or 0.0 for each in samples])
     if measure == "price":
         return _largest(samples).value
-    rates = [((each.value or 0.0) * (each.weight or 0.0)) for each in samples]
-    return sum(rates) / sum(each.weight or 0.0 for each in samples)
+    weight = sum(each.weight or 0.0 for each in samples)
+    rates = [(each.value or 0.0) * (each.weight or 0.0) for each in samples]
+    return sum(rates) / weight if weight else None
 
 
 def _largest(samples: Sequence[Sample]) -> Sample:

@@ -30,15 +30,15 @@ def _is(description: str) -> Any:  # noqa: ANN401 - as pydantic's own
 
 
 class CarryVenue(WireModel):
-    """What longs paid to shorts for a coin at one venue; shorts paid if it is negative."""
+    """What longs paid to shorts for a coin at one venue; negative if shorts paid."""
 
     venue: VenueName
     state: State
-    reason: Annotated[Text, _is("Why it is not `ok`, or a sum is null.")]
+    reason: Annotated[Text, _is("Why the state is not `ok` or a sum is null.")]
     contract: Text
     settledPct: Annotated[Number, _is("Sum of settled rates, in %; null unless all are known.")]
-    yearlyPct: Annotated[Number, _is("Times 365 / days, not compounded.")]
-    yearlyPctBefore: Annotated[Number, _is("In the window of the same length before.")]
+    yearlyPct: Annotated[Number, _is("`settledPct` times 365 / days, not compounded.")]
+    yearlyPctBefore: Annotated[Number, _is("The same for the window before.")]
 
 
 class CarryCoin(WireModel):
@@ -50,12 +50,12 @@ class CarryCoin(WireModel):
         None
     )
     longVenue: Annotated[Text, _is("Where it was lowest.")] = None
-    pairPct: Annotated[Number, _is("What this short and a long of the same size earned, in %.")] = (
+    pairPct: Annotated[Number, _is("What such a short and a long of equal size earned, in %.")] = (
         None
     )
-    pairYearlyPct: Annotated[Number, _is("Times 365 / days, not compounded.")] = None
-    pairYearlyPctChange: Annotated[Number, _is("Against the same two in the window before.")] = None
-    missing: Annotated[list[str], _is("Venues not compared; `reason` says why.")]
+    pairYearlyPct: Annotated[Number, _is("`pairPct` times 365 / days, not compounded.")] = None
+    pairYearlyPctChange: Annotated[Number, _is("Against these two in the window before.")] = None
+    missing: Annotated[list[str], _is("Venues not compared; their `reason` says why.")]
     venues: list[CarryVenue]
 
 
@@ -63,7 +63,7 @@ class CarryList(ListBody):
     """Every coin over one window, the best pair first."""
 
     window: str
-    notIncluded: Annotated[str, _is("What positions also cost or earn.")]
+    notIncluded: Annotated[str, _is("What the numbers leave out.")]
     carry: list[CarryCoin]
     next: NoNext
 

@@ -256,8 +256,8 @@ def _jump(known: KnownValues | None, now: Perpetual, at: int) -> str:
     assert now.open_interest_usd is not None
     return (
         f"its open interest went from {usd(known.open_interest_usd)} to "
-        f"{usd(now.open_interest_usd)} in {max(1, round((at - known.at) / MINUTE))} min, which we "
-        "compare with the other venues first"
+        f"{usd(now.open_interest_usd)} in {max(1, round((at - known.at) / MINUTE))} min, so we "
+        "check it against the other venues first"
     )
 
 

@@ -59,7 +59,7 @@ NoNext = Annotated[str | None, _is("Always null: there is only one page.")]
 
 
 class MissingVenue(WireModel):
-    """A venue without which a result is partial, and how large it last was, within 7 days."""
+    """A missing venue, with its last known values of at most 7 days ago."""
 
     venue: str
     reason: str
@@ -73,22 +73,22 @@ class MissingVenue(WireModel):
 class OpenInterestChange(WireModel):
     """How the open interest changed in 24 hours, at the same venues then and now."""
 
-    changes_from: Annotated[str, _is("Time of the readings before, 24 h ± 5 min ago.")]
+    changes_from: Annotated[str, _is("Time of the earlier readings, 24 h ± 5 min ago.")]
     venues: Annotated[
-        list[str], _is("The venues at both times, missing ones with their last values.")
+        list[str], _is("The venues compared, missing ones with their last known values.")
     ]
-    beforeUsd: Annotated[float, _is("Open interest at these venues then.")]
-    changeUsd: Annotated[float, _is("Effects of price and positions together.")]
+    beforeUsd: Annotated[float, _is("At these venues 24 hours ago.")]
+    changeUsd: Annotated[float, _is("Effect of the price plus effect of positions.")]
     changePct: Number
     priceEffectUsd: Annotated[
-        Number, _is("Change by the price: mean coins times the price change. Null without coins.")
+        Number, _is("Effect of the price: mean coins times the price change. Null without coins.")
     ]
     positionsEffectUsd: Annotated[
-        Number, _is("Change by positions: mean price times the change in coins.")
+        Number, _is("Effect of positions: mean price times the change in coins.")
     ]
-    priceChangePct: Annotated[Number, _is("At the largest of the venues.")]
-    coinsChangePct: Annotated[Number, _is("Change of the number of coins.")]
-    price: Annotated[Direction | None, _is("`flat` below 1 %.")]
+    priceChangePct: Annotated[Number, _is("At the largest of these venues.")]
+    coinsChangePct: Annotated[Number, _is("Change in the number of coins.")]
+    price: Annotated[Direction | None, _is("Direction of the price; `flat` below 1 %.")]
     positions: Annotated[Direction | None, _is("Direction of the coins; `flat` below 1 %.")]
 
 
@@ -138,7 +138,7 @@ class CrossVenueEntry(WireModel):
     openInterestUsd: Annotated[Number, _is("One-sided.")]
     openInterestCoins: Annotated[Number, _is("One-sided, in single coins, also for 1000PEPE.")]
     sharePct: Annotated[Number, _is("Share of `openInterestWithMissingUsd`, in percent.")]
-    volume24hUsd: Annotated[Number, _is("Turnover of 24 hours, as the venue counts it.")]
+    volume24hUsd: Annotated[Number, _is("24-hour turnover as reported.")]
     volume24hCoins: Annotated[Number, _is("In single coins.")]
     weightPct: Annotated[Number, _is("Weight in `weightedFundingRatePct8h`, in percent.")]
 
@@ -161,7 +161,7 @@ class CrossVenueBody(CrossVenueEntry):
     priceKind: Annotated[Text, _is("`last` or `mark`.")]
     quote: Annotated[Text, _is("Such as `USDT`.")]
     indexPrice: Annotated[Number, _is("The index or oracle price that the mark follows.")]
-    basisPct: Annotated[Number, _is("Mark price above the index, in percent.")]
+    basisPct: Annotated[Number, _is("Mark minus index price, in percent of the index.")]
     fundingRatePct: FundingRatePct
     fundingIntervalHours: Annotated[Number, _is("Hours between two settlements.")]
     nextFundingTime: NextFundingTime
@@ -176,19 +176,19 @@ class _CrossTotals(WireModel):
     coin: Annotated[str, _is("The coin without multiplier, such as `PEPE`.")]
     deepestVenue: Annotated[Text, _is("The largest; we compare the other marks with it.")]
     totalOpenInterestUsd: Annotated[
-        Number, _is("Sum of what is known: partial if `openInterestMissing` names a venue.")
+        Number, _is("Known values only: partial if `openInterestMissing` names a venue.")
     ]
     totalOpenInterestCoins: Annotated[Number, _is("Null if a venue sends only USD.")]
-    openInterestComplete: Annotated[bool, _is("Whether no venue is missing.")]
+    openInterestComplete: Annotated[bool, _is("False if a venue is missing.")]
     openInterestMissing: list[MissingVenue]
     openInterestWithMissingUsd: Annotated[
-        Number, _is("The sum with the last known value of each missing venue.")
+        Number, _is("The total plus the last known values of missing venues.")
     ]
     openInterestChange24h: Annotated[
-        OpenInterestChange | None, _is("Null if no venue is known at both times.")
+        OpenInterestChange | None, _is("Null if no venue has a value at both times.")
     ]
     totalVolume24hUsd: Annotated[
-        Number, _is("Turnover of 24 hours: partial if `volumeMissing` names a venue.")
+        Number, _is("24-hour turnover; partial if `volumeMissing` names a venue.")
     ]
     totalVolume24hCoins: Number
     volumeMissing: list[MissingVenue]
@@ -208,8 +208,8 @@ class _CrossTotals(WireModel):
         FundingSpread | None, _is("Null unless two venues have `settledPct8h`.")
     ]
     priceRange: Annotated[PricesOfVenues | None, _is("Mark prices per coin.")]
-    liquidations24hAtLeastUsd: Annotated[Number, _is("What we saw: a lower bound, no total.")]
-    liquidations24hLongUsd: Annotated[Number, _is("The longs among them.")]
+    liquidations24hAtLeastUsd: Annotated[Number, _is("What we saw: a lower bound.")]
+    liquidations24hLongUsd: Annotated[Number, _is("Long positions among them.")]
     liquidations24hShortUsd: Number
     liquidationsIncomplete: Annotated[
         list[str], _is("Venues whose liquidations are unknown or not all published.")
@@ -265,7 +265,7 @@ class VenueEntry(WireModel):
     venue: VenueName
     title: str
     role: Annotated[str, _is("`primary`, or `standby`, which takes over if the primary fails.")]
-    inUse: Annotated[bool, _is("Whether the other endpoints show its data.")]
+    inUse: Annotated[bool, _is("Whether endpoints of one venue show its data.")]
     source: str
     priceKind: Annotated[str, _is("Kind of its prices: `last` or `mark`.")]
     quote: Annotated[str, _is("Currency of its prices.")]
@@ -273,7 +273,7 @@ class VenueEntry(WireModel):
     liquidations: Complete
     liquidationPriceKind: Annotated[Text, _is("Null without liquidations.")]
     openInterestCounting: Counting
-    openInterestUsd: Annotated[Number, _is("One-sided, of the coins in whose totals it is.")]
+    openInterestUsd: Annotated[Number, _is("One-sided: its part of the totals of all coins.")]
     sharePct: Annotated[Number, _is("Share of `openInterestWithMissingUsd`, in percent.")]
     contracts: Annotated[int | None, _is("Number of its crypto perpetuals.")]
     openInterestContracts: Annotated[int | None, _is("Those with a known open interest.")]
@@ -289,7 +289,7 @@ class VenueEntry(WireModel):
 
 
 class VenueNotRead(WireModel):
-    """A large venue that is in no total, and why."""
+    """A large venue that no total includes, and why."""
 
     venue: str
     title: str
@@ -300,11 +300,11 @@ class VenueList(ListBody):
     """The configured venues, the primary first."""
 
     totalOpenInterestUsd: Annotated[
-        Number, _is("Of all coins: partial if `openInterestMissing` names a venue.")
+        Number, _is("Of all coins; partial if `openInterestMissing` names a venue.")
     ]
     openInterestMissing: list[MissingVenue]
     openInterestWithMissingUsd: Number
-    notRead: Annotated[list[VenueNotRead], _is("Large venues that no instance reads, and why.")]
+    notRead: Annotated[list[VenueNotRead], _is("Large venues that we don't read, and why.")]
     venues: list[VenueEntry]
     next: NoNext
 

@@ -342,7 +342,7 @@ _COIN_RULE = "Coin (PEPE), base asset (1000PEPE), full contract name, or name (b
 _COIN = parameter("path", "coin", _COIN_RULE, example="ETH", pattern=NAME_PATTERN)
 _WINDOW: Schema = {"enum": list(WINDOW_DAYS), "default": DEFAULT_WINDOW}
 _CARRY_PARAMETERS = (
-    parameter("query", "window", "How much settled funding.", **_WINDOW),
-    parameter("query", "coin", f"Only this one. {_COIN_RULE}", pattern=NAME_PATTERN),
-    *(FORMAT_PARAMETER, parameter("query", "limit", "Only the best pairs.", **_LIMIT)),
+    parameter("query", "window", "The window of settled funding.", **_WINDOW),
+    parameter("query", "coin", f"Only this coin. {_COIN_RULE}", pattern=NAME_PATTERN),
+    *(FORMAT_PARAMETER, parameter("query", "limit", "How many coins.", **_LIMIT)),
 )

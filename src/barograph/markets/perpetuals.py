@@ -78,14 +78,12 @@ class PerpetualEntry(WireModel):
     longAccountPct: LongAccountPct
     long_accounts_as_of: GroupAsOf
     markPrice: Annotated[float | None, Field(description="Mark price, in `quote`.")]
-    indexPrice: Annotated[
-        float | None, Field(description="The index or the oracle's price, in `quote`.")
-    ]
+    indexPrice: Annotated[float | None, Field(description="Index or oracle price, in `quote`.")]
     basisPct: Annotated[
-        float | None, Field(description="Mark price above the index, in percent of the index.")
+        float | None, Field(description="Mark minus index price, in percent of the index.")
     ]
     volume24hUsd: Annotated[
-        float | None, Field(description="Turnover of 24 hours in `quote`, as the venue counts it.")
+        float | None, Field(description="24-hour turnover in `quote`, as reported.")
     ]
     volume24hCoins: Annotated[
         float | None, Field(description="The same in units of `openInterestCoins`.")
@@ -95,7 +93,7 @@ class PerpetualEntry(WireModel):
         float | None, Field(description="Change of the USD value, price moves included.")
     ]
     openInterestCoinsChange24hPct: Annotated[
-        float | None, Field(description="Change of the number of coins.")
+        float | None, Field(description="Change in the number of coins.")
     ]
     changes_from: Annotated[
         str | None,

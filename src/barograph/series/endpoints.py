@@ -67,8 +67,8 @@ _DISPUTED = (
 
 
 _WITH_MISSING = (
-    "venue=all: `value` with the last values of the missing venues. Null if one is unknown, and "
-    "for prices."
+    "venue=all: `value` with the last values of the missing venues. Null for prices, and if one is "
+    "unknown."
 )
 
 
@@ -81,7 +81,7 @@ class MissingPoint(WireModel):
     ]
     last: Annotated[
         float | None,
-        Field(description="Its last undisputed value within 7 days."),
+        Field(description="Its last undisputed value, at most 7 days old."),
     ]
     last_as_of: Annotated[str | None, Field(description="Time of that value.")]
 
@@ -113,11 +113,11 @@ class MeasurePoint(WireModel):
     ] = None
     with_missing: Annotated[float | None, Field(description=_WITH_MISSING)] = None
     venues: Annotated[
-        list[str], Field(default_factory=list, description="venue=all: the venues inside `value`.")
+        list[str], Field(default_factory=list, description="venue=all: the venues in `value`.")
     ]
     missing: Annotated[
         list[MissingPoint],
-        Field(default_factory=list, description="venue=all: listed there, but not in `value`."),
+        Field(default_factory=list, description="venue=all: venues that list it, not in `value`."),
     ]
     by_venue: Annotated[
         list[float], Field(default_factory=list, description="The values of `venues`, in order.")
@@ -126,8 +126,8 @@ class MeasurePoint(WireModel):
         dict[str, Completeness],
         Field(default_factory=dict, description="liquidations of venue=all: by venue."),
     ]
-    low: Annotated[float | None, Field(description="price of venue=all: the lowest.")] = None
-    high: Annotated[float | None, Field(description="price of venue=all: the highest.")] = None
+    low: Annotated[float | None, Field(description="venue=all: the lowest price.")] = None
+    high: Annotated[float | None, Field(description="venue=all: the highest price.")] = None
     text: Annotated[str, Field(description="signals: the reading in words.")] = ""
     revision: Annotated[int, Field(description="Daily figures: 1 is the first.")] = 1
     observed_at: Annotated[str, Field(description="Daily figures: when we read it.")] = ""
@@ -147,7 +147,7 @@ class MeasureSeries(ListBody):
 
 
 class ListingEntry(WireModel):
-    """A time in which a venue listed a contract; a contract listed again has several."""
+    """A period in which a venue listed a contract; a relisted contract has several."""
 
     venue: str
     contract: str
@@ -158,7 +158,7 @@ class ListingEntry(WireModel):
     ]
     delisted_at: Annotated[
         str | None,
-        Field(description="The first reading without it; null while listed."),
+        Field(description="The venue's first reading without it; null while it is listed."),
     ]
 
 
@@ -299,7 +299,7 @@ _INTERVAL = (
     f"`minute` exists for readings of {', '.join(MAJORS)}."
 )
 _VENUE = (
-    "An exchange that this instance reads. `all`: the total of a coin at all of them, for "
+    "An exchange that this instance reads. `all`: a coin's total at all of them, for "
     f"{', '.join(ALL_MEASURES)}. Default: the primary one."
 )
 _DAYS = "7 days (settled-funding: 30, regime and signals: 90, daily figures: 365)"
@@ -318,7 +318,7 @@ _PARAMETERS = (
 _LISTED = (
     parameter("query", "coin", "Coin, base asset, contract or name, such as `PEPE`."),
     parameter("query", "venue", "An exchange that this instance reads. Default: all."),
-    parameter("query", "at", f"Only what was listed then: {TIME}."),
+    parameter("query", "at", f"Only contracts listed at this time: {TIME}."),
     limit_parameter(),
     CURSOR_PARAMETER,
     FORMAT_PARAMETER,

@@ -62,7 +62,7 @@ class MustSet(Group):
     accept_terms: str = Field(
         "",
         description="Data sources whose terms you have read and confirm, separated by commas: "
-        "venues such as `bybit`, `treasury`, `nyfed`, `ishares`, and `selling` if you sell by "
+        "venues (such as `bybit`), `treasury`, `nyfed`, `ishares`, and `selling` if you sell by "
         "x402. The service doesn't use the others. See [the first day live](live.md).",
     )
     contact: Contact = Field(

@@ -108,9 +108,9 @@ class Tuning(Group):
     )
     venue_urls: VenueAddresses = Field(
         "",
-        description="Base URLs of the REST APIs of other venues, such as "
+        description="REST base URLs of venues without their own setting, such as "
         "`gate=https://api.gateio.ws,aster=https://fapi.asterdex.com`; the websockets follow them. "
-        "A venue that is not named has its usual address.",
+        "Venues that you don't name keep their usual address.",
     )
     exchange_source: str = Field(
         "Bybit v5 public market data (USDT perpetuals)",

@@ -18,13 +18,13 @@ from barograph.venues.registry import VENUES
 COLUMNS = written_columns(
     (
         ("symbol", "Coin", "The coin, whatever the contracts are called"),
-        ("price", "Price", "Price of one coin where the open interest is largest"),
-        ("change", "24_h_%", "Change in 24 hours, at the largest venue with a price from then"),
+        ("price", "Price", "Price of one coin, at the venue with most open interest"),
+        ("change", "24_h_%", "Price change in 24 hours, at the largest venue with both prices"),
         ("funding", "Funding_% per_8_h", "Live rates, weighted by open interest"),
         ("open-interest", "Open interest", "In USD, one-sided, all venues"),
-        ("interest-change", "OI 24_h_% in_coins", "Change in 24 hours at the same venues"),
-        ("week", "7_days_%", "Change of the price in 7 days, likewise"),
-        ("liquidations", "Liquidated 24_h long,_short", "In USD; at least, at all venues"),
+        ("interest-change", "OI 24_h_% in_coins", "Change in 24 hours, same venues then and now"),
+        ("week", "7_days_%", "Price change in 7 days, likewise"),
+        ("liquidations", "Liquidated 24_h long,_short", "In USD, all venues: a lower bound"),
         ("volume", "Volume 24_h", "In USD, all venues"),
     )
 )
@@ -117,13 +117,13 @@ def coin_table(
 def _notes(
     market: CrossMarket, rows: Sequence[MarketRow], usual: str, *, is_complete: bool
 ) -> Iterator[str]:
-    yield f"Totals are those of {venues_text(market)}."
+    yield f"Totals cover {venues_text(market)}."
     if usual:
         yield (
             "The price is that of the venue with the largest open interest: "
             f"{VENUES[usual].title}, unless another is named beside it."
         )
-    yield "Liquidations are those that we saw at venues that publish them: a lower bound."
+    yield "Liquidations are a lower bound: those that we saw, at the venues that publish them."
     if not any(row.number("change") is not None for row in rows):
         yield "24-hour changes are unknown: we have no reading from 24 hours ago."
     if not is_complete:

@@ -177,7 +177,7 @@ def change_sentence(coin: CrossCoin) -> str:
             f": {_signed(change.price_effect_usd)} because of the price, {_signed(positions)} "
             "because of positions"
         )
-    return f"{text}{moved}. Both ends have the same venues: {titles_of(change.venues)}."
+    return f"{text}{moved}. The same venues then and now: {titles_of(change.venues)}."
 
 
 def _signed(amount: float) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 from barograph.errors import NotFound
 from barograph.venue_names import VENUE_NAMES
@@ -12,10 +12,15 @@ BYBIT: Final = "bybit"
 HYPERLIQUID: Final = "hyperliquid"
 BINANCE: Final = "binance"
 
-VENUES: Final[Mapping[str, Venue]] = {
-    name: cast("Venue", import_module(f"barograph.venues.{name}.facts").VENUE)
-    for name in VENUE_NAMES
-}
+
+def _facts_of(name: str) -> Venue:
+    venue = getattr(import_module(f"barograph.venues.{name}.facts"), "VENUE", None)
+    if not isinstance(venue, Venue) or venue.name != name:
+        raise TypeError(f"venues/{name}/facts.py needs a VENUE of the class Venue named {name!r}")
+    return venue
+
+
+VENUES: Final[Mapping[str, Venue]] = {name: _facts_of(name) for name in VENUE_NAMES}
 """Imported by name, so that a new venue needs no line here. The facts import no adapter."""
 
 

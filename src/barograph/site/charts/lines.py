@@ -57,8 +57,8 @@ PRICE_DECIMALS = 10
 MOST_GAPS = 24
 SEEN_GAP = 3
 LEGEND = "exchange history"
-MISSING = "with missing"
-DASHED = {LEGEND: f"from {LEGEND}", MISSING: "with the last values of missing venues"}
+MISSING = "partly last known"
+DASHED = {LEGEND: f"from {LEGEND}", MISSING: "with last known values of missing venues"}
 LEGEND_DASH = 18
 BESIDE_LEGEND = LEGEND_DASH + 34
 """The room for its dash and for "UTC"."""

@@ -23,7 +23,7 @@ _OTHER_CLASSES = frozenset({"stocks", "indices", "metals", "commodities", "forex
 
 
 class Row(Struct):
-    """One row of a reply; each endpoint fills some of the fields."""
+    """One row of a reply, or the reply of the clock; each endpoint fills some of the fields."""
 
     name: Name = "-"
     contract: Name = "-"
@@ -50,16 +50,13 @@ class Row(Struct):
     t: Cell = None
     o: Cell = None
     r: Cell = None
-
-
-class _Time(Struct):
-    server_time: Cell
+    server_time: Cell = None
 
 
 def decode_time(body: bytes) -> int:
     """The exchange's clock, in milliseconds."""
     try:
-        return cells.moment(parse(body, _Time, "the time").server_time)
+        return cells.moment(parse(body, Row, "the time").server_time)
     except UnreadableError as error:
         raise InvalidReply(f"the time cannot be read: {error}") from error
 
@@ -116,16 +113,16 @@ def past(at: Callable[[Row], int], value: Callable[[Row], float]) -> Callable[[b
 
 def liquidations(
     rows: Sequence[Row], units: Mapping[str, Contract], wanted: frozenset[str]
-) -> list[Liquidation]:
-    """Liquidated positions: the sign of the size is the side of the position, not of the order."""
-    try:
-        return [
-            _liquidation(row, units[row.contract].unit)
-            for row in rows
-            if row.contract in units and row.contract in wanted
-        ]
-    except UnreadableError as error:
-        raise InvalidReply(f"a liquidation cannot be read: {error}") from error
+) -> tuple[list[Liquidation], list[str]]:
+    """Liquidations, and why rows can't be read; the size has the sign of the position's side."""
+    found, unreadable = [], []
+    for row in rows:
+        if row.contract in units and row.contract in wanted:
+            try:
+                found.append(_liquidation(row, units[row.contract].unit))
+            except UnreadableError as error:
+                unreadable.append(f"{row.contract}: {error}")
+    return found, unreadable
 
 
 def moment(cell: Cell) -> int:

@@ -8,6 +8,7 @@ Liquidations come by REST, which has the sides of the position and of the order:
 doesn't document whose side the sign of a size is. A call for the past also leaves no gap.
 """
 
+import logging
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -16,13 +17,14 @@ from barograph.kit.http_client import TimeBudget
 from barograph.kit.timestamps import HOUR, MINUTE, SECOND
 from barograph.venues.exchange import LiquidationWatcher, PastValue
 from barograph.venues.gate import decode
-from barograph.venues.gate.decode import Row, moment
 from barograph.venues.gate.facts import VENUE
 from barograph.venues.kit.adapter import Reading, VenueAdapter
 from barograph.venues.kit.cells import price, settled_pct
 from barograph.venues.kit.contract_cache import ListedContracts
 from barograph.venues.kit.past_pages import Past, PastSeries, settled_hour
 from barograph.venues.kit.refusals import Refusals
+
+log = logging.getLogger(__name__)
 
 CONTRACTS = "/api/v4/futures/usdt/contracts"
 TICKERS = "/api/v4/futures/usdt/tickers"
@@ -32,7 +34,7 @@ _PRICES = PastSeries(
     "/api/v4/futures/usdt/candlesticks",
     {"interval": "1h"},
     1000,
-    decode.past(lambda row: moment(row.t), lambda row: price(row.o)),
+    decode.past(lambda row: decode.moment(row.t), lambda row: price(row.o)),
     names=("contract", "from", "to", ""),
     unit=SECOND,
 )
@@ -40,7 +42,7 @@ _RATES = PastSeries(
     "/api/v4/futures/usdt/funding_rate",
     {},
     1000,
-    decode.past(lambda row: settled_hour(moment(row.t)), lambda row: settled_pct(row.r)),
+    decode.past(lambda row: settled_hour(decode.moment(row.t)), lambda row: settled_pct(row.r)),
     names=("contract", "from", "to", "limit"),
     unit=SECOND,
     is_newest_first=True,
@@ -49,14 +51,13 @@ _OPEN_INTEREST = PastSeries(
     "/api/v4/futures/usdt/contract_stats",
     {"interval": "1h"},
     100,
-    decode.past(lambda row: moment(row.time), decode.past_coins),
+    decode.past(lambda row: decode.moment(row.time), decode.past_coins),
     names=("contract", "from", "to", "limit"),
     unit=SECOND,
 )
 _LONG_ACCOUNTS = _OPEN_INTEREST._replace(
-    decode=decode.past(lambda row: moment(row.time), decode.long_pct)
+    decode=decode.past(lambda row: decode.moment(row.time), decode.long_pct)
 )
-_NEWEST = {"interval": "5m"}
 LIQUIDATION_SECONDS = 10.0
 """Between two calls for liquidations."""
 
@@ -77,13 +78,14 @@ class GateExchange(VenueAdapter):
     """Gate's public data of USDT perpetuals."""
 
     venue = VENUE
-    past = Past(_PRICES, _RATES, _OPEN_INTEREST, _LONG_ACCOUNTS, _NEWEST)
+    past = Past(_PRICES, _RATES, _OPEN_INTEREST, _LONG_ACCOUNTS, {"interval": "5m"})
     history_weight = 300.0
     """Calls per minute, of the 1,200 that the exchange allows each endpoint."""
 
     time_path = "/api/v4/spot/time"
     refusals = Refusals({"CONTRACT_NOT_FOUND"}, pause=10.0)
     _reading: Reading | None = None
+    _unreadable: Sequence[str] = ()
 
     async def server_time(self) -> int:
         """Read the exchange's clock in Unix milliseconds, unchecked; raises `UpstreamError`."""
@@ -99,7 +101,7 @@ class GateExchange(VenueAdapter):
         self._reading = decode.reading_of(time, rows, tickers, listing.kept)
         return self._reading
 
-    async def _rows(self, path: str, budget: TimeBudget) -> list[Row]:
+    async def _rows(self, path: str, budget: TimeBudget) -> list[decode.Row]:
         return await self.ask(path, {}, decode.decode_rows, budget, "reading")
 
     async def listen(self, contracts: Sequence[str], watcher: LiquidationWatcher) -> None:
@@ -120,9 +122,12 @@ class GateExchange(VenueAdapter):
         span = {"from": str(first // SECOND), "to": str(now // SECOND)}
         listing = await self._contracts.current(self._rest.budget())
         rows = await self.ask(LIQUIDATIONS, {**span, "limit": str(_MOST)}, decode.decode_rows)
-        found = decode.liquidations(rows, listing.kept, frozenset(contracts))
+        found, unreadable = decode.liquidations(rows, listing.kept, frozenset(contracts))
+        if unreadable and unreadable != self._unreadable:  # several calls list the same ones
+            log.warning("liquidations left out", extra={"rows": unreadable})
+        self._unreadable = unreadable
         watcher.liquidated([it for it in found if first - SECOND < it.at <= now + SECOND])
-        if start < now and len(rows) < _MOST:
+        if start < now and len(rows) < _MOST and not unreadable:
             watcher.watched(start, now)
         return now
 
@@ -132,11 +137,9 @@ class GateExchange(VenueAdapter):
         Only those of the live one are documented. Raises `UpstreamError`.
         """
         listed = self._reading and self._reading.perpetuals.get(contract)
-        page = await self.ask(
-            _OPEN_INTEREST.path,
-            {"contract": contract, "limit": "1", **_NEWEST},
-            lambda body: _OPEN_INTEREST.decode(body, contract),
-            purpose="history",
+        params = {"contract": contract, "limit": "1", **self.past.newest_share}
+        page = await self._ask_past(
+            _OPEN_INTEREST, params, lambda body: _OPEN_INTEREST.decode(body, contract)
         )
         then, live = page and page[max(page)], listed and listed.open_interest_coins
         if not live or not then or not _SAME_SIDES[0] < then / live < _SAME_SIDES[1]:

@@ -20,9 +20,14 @@ CREATE TABLE listings (
 );
 CREATE INDEX listings_by_asset ON listings (asset);
 
+-- An hour may be missing by chance, so a contract is delisted once it lacks the newest six.
+WITH contracts AS (
+    SELECT venue, contract, min(at) AS first_at, max(at) AS last_at
+    FROM readings WHERE resolution = 'hour' GROUP BY venue, contract
+), venues AS (
+    SELECT venue, max(last_at) AS newest_at FROM contracts GROUP BY venue
+)
 INSERT INTO listings (venue, contract, listed_at, delisted_at, asset, multiplier)
-SELECT venue, contract, min(at), CASE WHEN max(at) < (
-    SELECT max(newest.at) FROM readings AS newest
-    WHERE newest.venue = readings.venue AND newest.resolution = 'hour'
-) THEN max(at) + 3600000 END, '', 1
-FROM readings WHERE resolution = 'hour' GROUP BY venue, contract;
+SELECT contracts.venue, contract, first_at,
+    CASE WHEN last_at <= newest_at - 6 * 3600000 THEN last_at + 3600000 END, '', 1
+FROM contracts JOIN venues ON venues.venue = contracts.venue;
