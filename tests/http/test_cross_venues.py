@@ -116,6 +116,7 @@ def test_a_coin_has_every_venue_with_its_own_numbers_and_the_totals(two: Service
             }
         ],
         "weightedFundingRatePct8h": pytest.approx((5 * 0.01 + 0.08) / 6, abs=1e-8),
+        "weightedFundingWithMissingPct8h": pytest.approx((5 * 0.01 + 0.08) / 6, abs=1e-8),
         "fundingMissing": [],
         "settledTo": "2026-11-06T16:00:00.000Z",
         "fundingSpread": {
@@ -243,7 +244,7 @@ def test_venues_say_what_they_give_and_which_measure_is_disputed(two: Service) -
     ]
     assert {each["venue"] for each in found["notRead"]} == {"bitget", "okx"}
     bybit, hyperliquid = found["venues"]
-    assert (bybit["sharePct"], hyperliquid["sharePct"]) == (100.0, None)
+    assert (bybit["sharePct"], found["openInterestWithMissingUsd"]) == (None, None)
     assert (bybit["role"], bybit["inUse"], bybit["terms"]["confirmed"]) == ("primary", True, True)
     assert (hyperliquid["role"], hyperliquid["inUse"]) == ("standby", False)
     assert (hyperliquid["contracts"], hyperliquid["longAccounts"]) == (3, False)

@@ -105,8 +105,10 @@ def three(**changed: VenueFacts) -> list[VenueFacts]:
 def test_a_sum_without_a_venue_is_partial_and_names_it_with_its_last_size(
     away: VenueFacts, state: str, reason: str
 ) -> None:
-    found = btc(*three(binance=away._replace(known=last_known(BINANCE, 600.0))))
+    known = last_known(BINANCE, 600.0, funding_8h_pct=-0.01)
+    found = btc(*three(binance=away._replace(known=known)))
 
+    assert found.funding_with_missing_8h_pct == pytest.approx((10 + 32 - 6) / 2_600)
     assert (found.open_interest.usd, found.open_interest.coins) == (2_000.0, 20.0)
     assert found.open_interest.with_missing_usd == 2_600.0
     assert found.funding_8h_pct == pytest.approx(0.021)
@@ -128,7 +130,8 @@ def test_a_coin_keeps_its_rank_when_its_largest_venue_goes_down() -> None:
     assert list(compared(small, large._replace(known=known)).coins) == ["DOGE", "XRP"]
     old = LastKnown({"DOGEUSDT": replace(known.contracts["DOGEUSDT"], at=NOW - KEPT_FOR)})
     coin = compared(small, large._replace(known=old)).coins["DOGE"]
-    assert coin.open_interest.with_missing_usd == 1_000.0
+    assert (coin.open_interest.at_least_usd, coin.open_interest.with_missing_usd) == (1_000.0, None)
+    assert coin.share_pct(coin.venues[0]) is None
     assert coin.open_interest.missing[0].last_usd is None
 
 
@@ -187,10 +190,11 @@ def test_a_change_compares_the_same_venues_and_its_effects_add_up() -> None:
         BYBIT, contract(BYBIT, open_interest_usd=800.0, open_interest_coins=8.0), day_ago=before
     )
     stale = facts(BINANCE, contract(BINANCE), as_of=STALE, day_ago=day_ago(BINANCE, 1.0, 1.0, 1.0))
-    known = last_known(BINANCE, 600.0)
+    known = last_known(BINANCE, 6_000.0)
     both = btc(*three(bybit=changed, binance=stale._replace(known=known))).change
     assert both is not None
-    assert (both.venues, both.change_usd) == ([BYBIT, BINANCE], -100.0 + 599.0)
+    assert (both.venues, both.change_usd) == ([BYBIT, BINANCE], -100.0 + 5_999.0)
+    assert both.price_pct == pytest.approx(100 / 9)  # not of the larger venue, which is away
     found = btc(*three(bybit=changed, binance=stale)).change
 
     assert found is not None

@@ -569,6 +569,7 @@ class CrossCoin(Record):
     totalVolume24hUsd: float | None = None
     totalVolume24hCoins: float | None = None
     weightedFundingRatePct8h: float | None = None
+    weightedFundingWithMissingPct8h: float | None = None
     settledTo: Timestamp | None = None
     fundingSpread: FundingSpread | None = None
     priceRange: PricesOfVenues | None = None

@@ -256,8 +256,8 @@ def _jump(known: KnownValues | None, now: Perpetual, at: int) -> str:
     assert now.open_interest_usd is not None
     return (
         f"its open interest went from {usd(known.open_interest_usd)} to "
-        f"{usd(now.open_interest_usd)} in {max(1, round((at - known.at) / MINUTE))} min, so we "
-        "check it against the other venues first"
+        f"{usd(now.open_interest_usd)} in {max(1, round((at - known.at) / MINUTE))} min, which is "
+        "more than a market usually moves: not counted for 15 minutes"
     )
 
 
@@ -280,4 +280,4 @@ def _wrong_prices(coins: Iterable[Sequence[CrossVenue]]) -> set[str]:
 
 
 def _size(coin: CrossCoin) -> float:
-    return coin.open_interest.with_missing_usd or 0.0
+    return coin.open_interest.at_least_usd or 0.0

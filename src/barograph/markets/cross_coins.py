@@ -117,10 +117,15 @@ class Total(NamedTuple):
     missing: Sequence[Missing]
 
     @property
+    def at_least_usd(self) -> float | None:
+        """The sum with the last values of missing venues, as far as these are known."""
+        return _sum([self.usd, *(each.last_usd for each in self.missing)])
+
+    @property
     def with_missing_usd(self) -> float | None:
-        """The sum with the last known values of the venues that are missing."""
-        last = [each.last_usd for each in self.missing if each.last_usd is not None]
-        return self.usd if not last else (self.usd or 0.0) + sum(last)
+        """The same; None if the size of a missing venue is unknown."""
+        is_known = all(each.last_usd is not None for each in self.missing)
+        return self.at_least_usd if is_known else None
 
 
 class PriceRange(NamedTuple):
@@ -148,7 +153,7 @@ class Change(NamedTuple):
 
     coins_pct: float | None
     price_pct: float | None
-    """At the largest of these venues."""
+    """At the largest venue with a price at both ends."""
 
     @property
     def usd_pct(self) -> float | None:
@@ -195,6 +200,10 @@ class CrossCoin(NamedTuple):
 
     funding_8h_pct: float | None
     """Weighted by open interest, over the venues whose rate and open interest are known."""
+
+    funding_with_missing_8h_pct: float | None
+    """The same with the last known rates and open interest of the venues that are missing, so that
+    it has no step where one fails. None if one of these is unknown."""
 
     weights: Sequence[float | None]
     """In percent, in the order of `venues`; None for a venue that is left out."""
@@ -252,6 +261,7 @@ def coin_of_venues(
         change=_change(expected, reasons),
         volume=_volume(expected),
         funding_8h_pct=sum(funding) / weight if weight else None,
+        funding_with_missing_8h_pct=_whole_funding(expected, weighed),
         weights=[
             100 * (each.interest_usd or 0.0) / weight if weight and each in weighed else None
             for each in entries
@@ -354,6 +364,19 @@ def _volume(entries: Sequence[CrossVenue]) -> Total:
     return Total(_sum(usd), None if None in coins else _sum(coins), missing)
 
 
+def _whole_funding(entries: Sequence[CrossVenue], weighed: Sequence[CrossVenue]) -> float | None:
+    rates: list[tuple[float | None, float | None]] = []
+    for each in entries:
+        last = [(old.open_interest_usd, old.funding_8h_pct) for old in each.last]
+        is_known = each in weighed
+        rates += [(each.interest_usd, each.funding_8h_pct)] if is_known else last or [(None, None)]
+    known = [(usd, pct) for usd, pct in rates if usd is not None and pct is not None]
+    total = sum(usd for usd, _ in known)
+    if len(known) < len(rates) or not total:
+        return None
+    return sum(usd * pct for usd, pct in known) / total
+
+
 def _missing(entries: Sequence[CrossVenue], reasons: Sequence[str | None]) -> list[Missing]:
     found = []
     for entry, why in zip(entries, reasons, strict=True):
@@ -421,8 +444,7 @@ def _change(entries: Sequence[CrossVenue], reasons: Sequence[str | None]) -> Cha
     has_coins = None not in effects
     coins = sum((each.before.open_interest_coins or 0.0) * each.multiplier for each in pairs)
     coins_now = sum((each.coins or 0.0) * each.multiplier for each in pairs)
-    largest = max(pairs, key=lambda each: each.usd)
-    price_before, usd_before = largest.before.last_price, sum(each.usd_before for each in pairs)
+    usd_before = sum(each.usd_before for each in pairs)
     return Change(
         since=min(each.entry.day_ago for each in pairs),
         venues=list(dict.fromkeys(each.entry.venue for each in pairs)),
@@ -430,8 +452,17 @@ def _change(entries: Sequence[CrossVenue], reasons: Sequence[str | None]) -> Cha
         change_usd=sum(each.usd for each in pairs) - usd_before,
         price_effect_usd=_sum(effects) if has_coins else None,
         coins_pct=100 * (coins_now / coins - 1) if has_coins and coins else None,
-        price_pct=100 * (largest.price / price_before - 1) if price_before else None,
+        price_pct=_price_change(entries),
     )
+
+
+def _price_change(entries: Sequence[CrossVenue]) -> float | None:
+    """Of the largest venue that has both prices, because a missing one's is not of now."""
+    for each in sorted(priced(entries), key=depth, reverse=True):
+        now, before = each.entry.contract, each.entry.before
+        if now is not None and before is not None and before.last_price:
+            return 100 * (now.last_price / before.last_price - 1)
+    return None
 
 
 def _direction(pct: float) -> Direction:

@@ -64,7 +64,7 @@ class MissingVenue(WireModel):
     venue: str
     reason: str
     lastUsd: Annotated[
-        Number, _is("Last known open interest, or volume in `volumeMissing`; never a disputed one.")
+        Number, _is("Last known open interest, or volume in `volumeMissing`; never disputed.")
     ]
     lastCoins: Number
     last_as_of: Annotated[Text, _is("Time of that value.")]
@@ -86,7 +86,7 @@ class OpenInterestChange(WireModel):
     positionsEffectUsd: Annotated[
         Number, _is("Effect of positions: mean price times the change in coins.")
     ]
-    priceChangePct: Annotated[Number, _is("At the largest of these venues.")]
+    priceChangePct: Annotated[Number, _is("At the largest with both.")]
     coinsChangePct: Annotated[Number, _is("Change in the number of coins.")]
     price: Annotated[Direction | None, _is("Direction of the price; `flat` below 1 %.")]
     positions: Annotated[Direction | None, _is("Direction of the coins; `flat` below 1 %.")]
@@ -182,7 +182,7 @@ class _CrossTotals(WireModel):
     openInterestComplete: Annotated[bool, _is("False if a venue is missing.")]
     openInterestMissing: list[MissingVenue]
     openInterestWithMissingUsd: Annotated[
-        Number, _is("The total plus the last known values of missing venues.")
+        Number, _is("With missing venues' last values; null if one is unknown.")
     ]
     openInterestChange24h: Annotated[
         OpenInterestChange | None, _is("Null if no venue has a value at both times.")
@@ -194,11 +194,9 @@ class _CrossTotals(WireModel):
     volumeMissing: list[MissingVenue]
     weightedFundingRatePct8h: Annotated[
         Number,
-        _is(
-            "Live rates weighted by open interest: an estimate, without the venues in "
-            "`fundingMissing`."
-        ),
+        _is("Live rates weighted by open interest: an estimate, without `fundingMissing`."),
     ]
+    weightedFundingWithMissingPct8h: Number
     fundingMissing: list[MissingVenue]
     settledTo: Annotated[
         Text,
@@ -282,7 +280,7 @@ class VenueEntry(WireModel):
     ageSeconds: Annotated[Number, _is("Age of the last reading.")]
     state: State
     reason: Reason
-    failure: Annotated[Text, _is("Kind of the last failure; null after a success.")]
+    failure: Annotated[Text, _is("Kind of the last failure, if it failed.")]
     failing_since: Text
     disputed: list[VenueDispute]
     terms: VenueTerms | None
@@ -378,6 +376,7 @@ def _totals(coin: CrossCoin) -> dict[str, Any]:
         "totalVolume24hCoins": volume.coins,
         "volumeMissing": list(map(_missing, volume.missing)),
         "weightedFundingRatePct8h": _rounded(coin.funding_8h_pct, RATE_DIGITS),
+        "weightedFundingWithMissingPct8h": _rounded(coin.funding_with_missing_8h_pct, RATE_DIGITS),
         "fundingMissing": list(map(_missing, coin.funding_missing)),
         "settledTo": _text(coin.settled_to),
         "fundingSpread": coin.spread,

@@ -33,6 +33,7 @@ class KnownValues(Struct, frozen=True, array_like=True):
     open_interest_usd: float
     open_interest_coins: float | None = None
     volume_24h_usd: float | None = None
+    funding_8h_pct: float | None = None
 
 
 class LastKnown(Struct, frozen=True):
@@ -66,6 +67,7 @@ def with_reading(known: LastKnown, reading: Perpetuals) -> LastKnown:
                 usd,
                 each.open_interest_coins,
                 each.volume_24h_usd,
+                each.funding_8h_pct,
             )
     return LastKnown(contracts)
 
@@ -95,5 +97,6 @@ def _restored(
                 past.last_price,
                 past.open_interest_usd,
                 past.open_interest_coins,
+                funding_8h_pct=past.funding_8h_pct,
             )
     return found

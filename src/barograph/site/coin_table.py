@@ -56,12 +56,12 @@ def _row(coin: CrossCoin, sources: Sources, usual: str) -> MarketRow:
         None if priced is None else priced.price,
         day_change(coin),
         coin.funding_8h_pct,
-        coin.open_interest.with_missing_usd,
+        coin.open_interest.at_least_usd,
         None if change is None else change.coins_pct,
         next((pct for pct in weekly if pct is not None), None),
         None if sides is None else sum(sides),
         None,
-        coin.volume.with_missing_usd,
+        coin.volume.at_least_usd,
     )
     tags = Tags(interest=_lack(coin.open_interest), volume=_lack(coin.volume))
     if priced is not None and priced.venue != usual:

@@ -161,7 +161,7 @@ def spread_venues(coin: CrossCoin) -> str:
 
 def _numbers(coin: CrossCoin, rank: int) -> tuple[float | None, ...]:
     spread = None if coin.spread is None else coin.spread.pct_8h
-    held, turnover = coin.open_interest.with_missing_usd, coin.volume.with_missing_usd
+    held, turnover = coin.open_interest.at_least_usd, coin.volume.at_least_usd
     return rank, held, turnover, coin.funding_8h_pct, spread
 
 

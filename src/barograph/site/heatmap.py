@@ -187,7 +187,7 @@ class Heatmap(NamedTuple):
 def heatmap(market: CrossMarket, pages: Pages) -> Heatmap:
     """Collect the fresh data; `pages` finds the page of a coin."""
     coins = market.coins.values()
-    held = [(coin.open_interest.with_missing_usd or 0.0, coin) for coin in coins]
+    held = [(coin.open_interest.at_least_usd or 0.0, coin) for coin in coins]
     total = sum(interest for interest, _ in held)
     held_most = sorted((each for each in held if each[0] > 0), key=lambda each: -each[0])
     cells = [HeatCell(coin, pages, usd, 100 * usd / total) for usd, coin in held_most]

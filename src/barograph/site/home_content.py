@@ -83,7 +83,7 @@ def day_movers(market: CrossMarket, pages: Pages) -> tuple[MoverList, ...]:
     """The largest 24-hour changes of price, open interest and funding, in either direction."""
     prices, interest, funding = [], [], []
     for coin in market.coins.values():
-        held, change, priced = coin.open_interest.with_missing_usd, coin.change, priced_entry(coin)
+        held, change, priced = coin.open_interest.at_least_usd, coin.change, priced_entry(coin)
         if held is None or held < FLOOR_USD:
             continue
         if priced is not None:
