@@ -273,7 +273,7 @@ async def reading_totals(
     tx: Transaction, asset: str, measure: Measure, days: int, venues: Collection[str], *, now: int
 ) -> TotalSeries:
     """A measure of one coin at all venues that cover the last `days`, one of `DAYS`."""
-    listings = [each for each in await listings_of(tx, asset) if each.venue in venues]
+    listings = await listings_of(tx, asset, venues)
     step: int = STEPS[days]
     grid = range(now // step * step - days * DAY, now + 1, step)
     if days == 1:
