@@ -3,13 +3,16 @@
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from barograph.kit.database import Transaction
 from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
+from barograph.markets.liquidations import LiquidationHour
 from barograph.markets.listings import ListingChange, record_listings
 from barograph.markets.store import ReadingRow, record_rows
+from barograph.venues.records import Liquidation
 from support.clock import START
 from support.lists import pages, table
 from support.service import Service, fresh_service
@@ -18,6 +21,7 @@ NOW_HOUR = START // HOUR * HOUR
 SIZES = {"bybit": 4e9, "hyperliquid": 2e9, "binance": 9e9}
 CONTRACTS = {"bybit": "BTCUSDT", "hyperliquid": "BTC", "binance": "BTCUSDT"}
 SERIES = "/api/v1/series/open-interest"
+LIQUIDATIONS = "/api/v1/series/liquidations?venue=all"
 DOWN_AT = NOW_HOUR - 3 * HOUR
 
 
@@ -83,6 +87,56 @@ def test_no_page_and_no_row_has_a_step_that_the_market_did_not_make(totals: Serv
     assert down["missing"].startswith("venue=binance reason=no reading last=9000000000.0 ")
 
 
+def test_liquidations_of_all_venues_are_a_lower_bound(totals: Service) -> None:
+    at = NOW_HOUR - HOUR
+    for venue, usd in (("bybit", 10.0), ("binance", 5.0)):
+        name = CONTRACTS[venue]
+        events = [Liquidation(at + 5, name, "long", usd, 1.0), Liquidation(at, "X", "short", 2, 1)]
+        totals.record_market(venue, liquidations=events, watched=[(at, NOW_HOUR)])
+        hours = [LiquidationHour(DOWN_AT, 7.0, 1.0, 100.0)] if venue == "bybit" else []
+        totals.record_market(venue, liquidation_hours=hours)
+    page = totals.ask(f"{LIQUIDATIONS}&from={DOWN_AT}&to={DOWN_AT + HOUR}").json()
+    both = totals.ask(f"{LIQUIDATIONS}&symbol=btc&from={at}&to={NOW_HOUR}").json()
+    rows = table(totals.ask(f"{LIQUIDATIONS}&symbol=btc&from={at}&format=csv").body)
+
+    assert (page["symbol"], both["symbol"], both["unit"]) == (None, "BTC", "USD")
+    assert page["points"] == [
+        {
+            "at": iso_timestamp(DOWN_AT),
+            "value": 8.0,
+            "origin": "measured",
+            "watched": 1.0,
+            "long_usd": 7.0,
+            "short_usd": 1.0,
+            "disputed": False,
+            "venues": ["bybit"],
+            "missing": [
+                {"venue": "binance", "reason": "not watched", "last": None, "last_as_of": None}
+            ],
+            "by_venue": [8.0],
+            "completeness": {"bybit": "all", "binance": "largest per second"},
+        }
+    ]
+    (point,) = both["points"]
+    assert (point["value"], point["long_usd"], point["missing"]) == (15.0, 15.0, [])
+    assert (point["venues"], point["by_venue"]) == (["bybit", "binance"], [10.0, 5.0])
+    assert rows[0]["completeness"] == "bybit=all binance=largest per second"
+
+
+def test_a_venue_that_did_not_list_the_coin_or_has_another_one_is_not_counted(
+    totals: Service,
+) -> None:
+    at = NOW_HOUR - HOUR
+    far = ReadingRow("hour", "BTCUSDT", at, 1.0, 0.01, 8, 1.0, None, 1.0)
+    rows: dict[str, Any] = {"watched": [(at, NOW_HOUR)]}
+    totals.execute("DELETE FROM readings WHERE venue = 'binance'")
+    totals.record_market("binance", readings=[far], **rows)
+    totals.execute("UPDATE listings SET listed_at = $1 WHERE venue = 'binance'", at)
+    found = totals.ask(f"{LIQUIDATIONS}&symbol=btc&from={at - HOUR}&to={NOW_HOUR}").json()
+
+    assert [[*point["completeness"]] for point in found["points"]] == [["bybit"], ["bybit"]]
+
+
 def test_prices_have_a_range(totals: Service) -> None:
     page = totals.ask(f"/api/v1/series/price?venue=all&from={DOWN_AT}").json()
 
@@ -92,7 +146,12 @@ def test_prices_have_a_range(totals: Service) -> None:
 
 @pytest.mark.parametrize(
     "target",
-    ["basis?venue=all", "regime?venue=all", "open-interest?venue=all&interval=minute&symbol=PEPE"],
+    [
+        "basis?venue=all",
+        "settled-funding?venue=all",
+        "regime?venue=all",
+        "open-interest?venue=all&interval=minute&symbol=PEPE",
+    ],
 )
 def test_a_measure_without_totals_names_those_that_have_them(totals: Service, target: str) -> None:
     answer = totals.ask(f"/api/v1/series/{target}")

@@ -466,7 +466,7 @@ def test_an_interval_has_one_watched_share_in_every_read(
         grid, kept = range(start, known.until, step), (start, known.until)
         columns = [
             await liquidation_columns(tx, "bybit", known, grid, MIN_WATCHED),
-            await contract_liquidations(tx, "bybit", "BTCUSDT", kept, grid),
+            await contract_liquidations(tx, "bybit", ["BTCUSDT"], kept, grid),
         ]
         readings = await watched_shares(tx, "bybit", grid, end + after)
         day = (await liquidation_day(tx, "bybit", start)).watched_pct

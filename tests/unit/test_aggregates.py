@@ -6,11 +6,11 @@ from barograph.markets.aggregates import (
     Sample,
     TotalPoint,
     covering,
-    over_same_venues,
+    summed_liquidations,
     total_points,
 )
 from barograph.markets.last_known import KEPT_FOR
-from barograph.markets.samples import Measure, RecordedListing
+from barograph.markets.samples import LiquidationColumn, Measure, RecordedListing
 from barograph.venues.records import ContractName
 
 T = 1_000 * HOUR
@@ -106,14 +106,6 @@ def test_a_venue_is_not_missing_before_it_lists_the_coin_or_after_it_delists_it(
     assert [[*point.by_venue] for point in points] == [["a"], ["a", "b"], ["a"]]
 
 
-def test_a_change_compares_the_same_venues() -> None:
-    before = TotalPoint(T, 12.0, 12.0, {"a": 5.0, "b": 7.0})
-    after = TotalPoint(T + HOUR, 109.0, 116.0, {"a": 6.0, "c": 103.0})
-
-    assert over_same_venues(before, after) == (5.0, 6.0, ["a"])
-    assert over_same_venues(before, TotalPoint(T, 1.0, 1.0, {"c": 1.0})) is None
-
-
 def test_funding_is_weighted_by_open_interest() -> None:
     measure: Measure = "funding"
     found = [sample("a", T, 0.01, 300.0), sample("b", T, 0.03, 100.0)]
@@ -153,3 +145,13 @@ def test_a_chart_has_the_venues_that_are_known_for_most_of_its_time() -> None:
 
     assert covering(points) == ["a", "c"], "c is missing, but known"
     assert covering([]) == []
+
+
+def test_liquidations_are_summed_over_the_venues_that_were_watched() -> None:
+    a = LiquidationColumn(T, 1.25, 2.0, 100.0, partial=False)
+    b = LiquidationColumn(T, 0.5, 0.0, 40.0, partial=True, is_disputed=True)
+    unwatched = LiquidationColumn(T, None, None, 0.0, partial=True)
+
+    both = LiquidationColumn(T, 1.75, 2.0, 40.0, partial=True, is_disputed=True)
+    assert summed_liquidations(T, [a, b, unwatched]) == both
+    assert summed_liquidations(T, [unwatched]) == summed_liquidations(T, []) == unwatched

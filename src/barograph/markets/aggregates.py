@@ -11,7 +11,13 @@ from typing import NamedTuple
 
 from barograph.markets.cross_coins import MAX_DIFFERENCE
 from barograph.markets.last_known import KEPT_FOR
-from barograph.markets.samples import MEASURES, Measure, MeasureLabels, RecordedListing
+from barograph.markets.samples import (
+    MEASURES,
+    LiquidationColumn,
+    Measure,
+    MeasureLabels,
+    RecordedListing,
+)
 from barograph.venues.records import ContractName
 
 ALL = "all"
@@ -144,13 +150,19 @@ def covering(points: Sequence[TotalPoint]) -> list[str]:
     return sorted(venue for venue in steady if sum(venue in each for each in known) >= most)
 
 
-def over_same_venues(
-    before: TotalPoint, after: TotalPoint
-) -> tuple[float, float, list[str]] | None:
-    """Both points of a summed measure over the venues inside of both; None if there is none."""
-    venues = [venue for venue in after.by_venue if venue in before.by_venue]
-    sums = [sum(point.by_venue[venue] for venue in venues) for point in (before, after)]
-    return (sums[0], sums[1], venues) if venues else None
+def summed_liquidations(at: int, columns: Iterable[LiquidationColumn]) -> LiquidationColumn:
+    """Columns of one time as one: what was watched, which is a lower bound."""
+    known = [each for each in columns if each.long_usd is not None]
+    if not known:
+        return LiquidationColumn(at, None, None, 0.0, partial=True)
+    return LiquidationColumn(
+        at,
+        round(sum(each.long_usd or 0.0 for each in known), 2),
+        round(sum(each.short_usd or 0.0 for each in known), 2),
+        min(each.watched_pct for each in known),
+        any(each.partial for each in known),
+        any(each.is_disputed for each in known),
+    )
 
 
 def _point(

@@ -1,6 +1,7 @@
 """Reads recorded liquidations: single ones, sums by contract or time, and the time we watched."""
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from functools import cache
 from itertools import pairwise
 from operator import add
@@ -179,18 +180,22 @@ async def liquidation_columns(
 
 
 async def contract_liquidations(
-    tx: Transaction, venue: str, contract: str, kept: Span, starts: range
+    tx: Transaction, venue: str, contracts: Iterable[str], kept: Span, starts: range
 ) -> tuple[LiquidationColumn, ...]:
-    """Liquidations of one contract in columns, from single ones, which we have for the span."""
+    """Liquidations of some contracts in columns, from single ones, which we have for the span."""
     kept_from, until = kept
     length, end = starts.step, min(starts[-1] + starts.step, until)
     watch = WatchedSpans(await watched_between(tx, venue, starts[0], end, kept_from))
-    rows = await tx.fetch(_CONTRACT_EVENTS, venue, contract, starts[0], end, length)
-    sums = {(at, side): usd for at, side, usd in rows}
+    sums: dict[tuple[int, str], float] = defaultdict(float)
+    for contract in contracts:
+        for at, side, usd in await tx.fetch(
+            _CONTRACT_EVENTS, venue, contract, starts[0], end, length
+        ):
+            sums[at, side] += usd
     columns = []
     for at in starts:
         watched = watch.time_within(at, min(at + length, until))
-        counted = _Liquidated(sums.get((at, "long"), 0.0), sums.get((at, "short"), 0.0), watched)
+        counted = _Liquidated(sums[at, "long"], sums[at, "short"], watched)
         columns.append(_column(at, counted, length, 0.0, until))
     disputed = WatchedSpans(await disputed_sides(tx, venue, starts[0], end))
     return tuple(_marked(each, length, disputed) for each in columns)

@@ -1,6 +1,6 @@
 """Which contracts were listed when, kept for good: the universe of coins at any time."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
@@ -60,8 +60,10 @@ async def listed_since(tx: Transaction, venue: str, contract: str, at: int) -> N
     await tx.execute(_EXTEND, venue, contract, at)
 
 
-async def listings_named(queryable: Queryable, text: str) -> list[RecordedListing]:
-    """The listings of the coin that a request names, even if no venue lists it any more.
+async def listings_named(
+    queryable: Queryable, text: str, venues: Collection[str] = VENUES
+) -> list[RecordedListing]:
+    """The listings at some venues of the coin that a request names, even if they ended.
 
     Raises:
         InvalidRequest: the text can't name any.
@@ -72,15 +74,17 @@ async def listings_named(queryable: Queryable, text: str) -> list[RecordedListin
     coins = [venue.coin_of(each)[0] for each in (text, name) for venue in VENUES.values()]
     bases = [venue.coin_of(name.removesuffix(venue.suffix))[0] for venue in VENUES.values()]
     for asset in dict.fromkeys((text, name, *coins, *bases, NAMES.get(letters, ""))):
-        listings = await listings_of(queryable, asset) if asset else []
+        listings = await listings_of(queryable, asset, venues) if asset else []
         if listings:
             return listings
     raise NotFound(UNKNOWN_SYMBOL)
 
 
-async def listings_of(queryable: Queryable, asset: str) -> list[RecordedListing]:
-    """Every listing of a coin, by venue, contract and time."""
-    return await _OF_ASSET.fetch(queryable, asset)
+async def listings_of(
+    queryable: Queryable, asset: str, venues: Collection[str] = VENUES
+) -> list[RecordedListing]:
+    """Every listing of a coin at some venues, by venue, contract and time."""
+    return [each for each in await _OF_ASSET.fetch(queryable, asset) if each.venue in venues]
 
 
 _LIST = """

@@ -28,15 +28,16 @@ from barograph.kit.lists import (
 from barograph.kit.timestamps import SECOND, iso_timestamp
 from barograph.kit.wire import Schema, WireModel, operation, parameter
 from barograph.limits.listings import PART_ROWS, Listing, Listings, ListPart
-from barograph.markets.aggregates import ALL, TOTALS
+from barograph.markets.aggregates import ALL
 from barograph.markets.listings import ListingPlace, listings_after, listings_named
 from barograph.markets.reader import MarketReader
 from barograph.markets.samples import SERIES_FOLDER
-from barograph.series.query import MARKET_SERIES, STEPS, SeriesQuery, series_query
+from barograph.series.query import ALL_MEASURES, MARKET_SERIES, STEPS, SeriesQuery, series_query
 from barograph.series.reader import SeriesPage, read_page
 from barograph.settings import Settings
 from barograph.signals.methods import DAILY
 from barograph.signals.reader import FIGURES
+from barograph.venues.facts import Completeness
 from barograph.venues.records import MAJORS
 from barograph.venues.registry import source_of
 
@@ -47,20 +48,21 @@ FIRST_TOTALS = PART_ROWS // 10
 Origin = Literal["measured", "backfilled", "settled", "published"]
 
 _ORIGIN = (
-    "`measured` by this service, `backfilled` from the exchange's own history, `settled` as the "
-    "exchange reports it, or `published` by a publisher of daily figures."
+    "`measured` by this service, `backfilled` from the exchange's own history, `settled` as it "
+    "reports, or `published` as a daily figure."
 )
 _WATCHED = (
-    "Share of the interval's elapsed time in which we watched liquidations, from 0 to 1. A "
-    "settlement has 1 if we read the venue then and got the report within 8 hours, else 0."
+    "Share of the interval's elapsed time in which we watched liquidations, 0 to 1; for venue=all "
+    "the lowest of `venues`. Settlements: 1 if we read the venue then and got the report within 8 "
+    "hours, else 0."
 )
 _VALUE = (
     "Read at most 5 minutes after `at`; for liquidations the sum. Null is a gap. For changes the "
     "new label."
 )
 _DISPUTED = (
-    "True if the value contradicts the other venues: all conclusions leave it out. Liquidations: "
-    "true if the sides may be wrong; their sum is not disputed."
+    "True if the value contradicts other venues: all conclusions leave it out. Liquidations: the "
+    "sides may be wrong, not their sum."
 )
 
 
@@ -73,8 +75,10 @@ _WITH_MISSING = (
 class MissingPoint(WireModel):
     """A venue that lists the coin, but has no value that counts."""
 
-    venue: Annotated[str, Field(description="The venue that is missing.")]
-    reason: Annotated[str, Field(description="`no reading`, `no value` or `disputed`.")]
+    venue: Annotated[str, Field(description="What is missing.")]
+    reason: Annotated[
+        str, Field(description="`no reading`, `no value`, `disputed` or `not watched`.")
+    ]
     last: Annotated[
         float | None,
         Field(description="Its last undisputed value, at most 7 days old."),
@@ -117,6 +121,10 @@ class MeasurePoint(WireModel):
     ]
     by_venue: Annotated[
         list[float], Field(default_factory=list, description="The values of `venues`, in order.")
+    ]
+    completeness: Annotated[
+        dict[str, Completeness],
+        Field(default_factory=dict, description="liquidations of venue=all: by venue."),
     ]
     low: Annotated[float | None, Field(description="venue=all: the lowest price.")] = None
     high: Annotated[float | None, Field(description="venue=all: the highest price.")] = None
@@ -292,7 +300,7 @@ _INTERVAL = (
 )
 _VENUE = (
     "An exchange that this instance reads. `all`: a coin's total at all of them, for "
-    f"{', '.join(TOTALS)}. Default: the primary one."
+    f"{', '.join(ALL_MEASURES)}. Default: the primary one."
 )
 _DAYS = "7 days (settled-funding: 30, regime and signals: 90, daily figures: 365)"
 _PARAMETERS = (

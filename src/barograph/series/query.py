@@ -25,6 +25,9 @@ _GRID = ("venue", "symbol", "interval", *_EVERY)
 _FUND_UNITS = {"shares": "shares", "nav": "USD", "btc": "BTC", "aum": "USD", "flow": "USD"}
 
 
+ALL_MEASURES = (*TOTALS, "liquidations")
+"""The measures of venue=all."""
+
 TOTAL_MEMBERS = ("with_missing", "venues", "missing", "by_venue")
 """What points of all venues have."""
 
@@ -152,9 +155,12 @@ def series_query(
 
 
 def _total_rules(measure: str, rules: MeasureRules) -> MeasureRules:
+    if measure == "liquidations":
+        return rules._replace(extra=(*rules.extra, *TOTAL_MEMBERS[1:], "completeness"))
     labels = {str(name): labels for name, labels in TOTALS.items()}.get(measure)
     if labels is None:
-        raise InvalidRequest(f"venue=all has only {', '.join(TOTALS)}; name a venue for {measure}")
+        known = ", ".join(ALL_MEASURES)
+        raise InvalidRequest(f"venue=all has {known}; {measure} is per venue and never averaged")
     extra = (*TOTAL_MEMBERS, "low", "high") if measure == "price" else TOTAL_MEMBERS
     return rules._replace(unit=labels.unit, extra=extra)
 

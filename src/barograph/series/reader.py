@@ -1,6 +1,6 @@
 """Reads recorded series by pages: each page reads only its own range of keys."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from barograph.errors import InvalidRequest
@@ -9,7 +9,12 @@ from barograph.kit.lists import instant
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.macro.records import source_with_notice
 from barograph.macro.store import figures_between
-from barograph.markets.aggregates import ALL, TOTALS, TotalPoint
+from barograph.markets.aggregates import (
+    ALL,
+    TOTALS,
+    TotalPoint,
+    summed_liquidations,
+)
 from barograph.markets.liquidation_store import (
     contract_liquidations,
     known_liquidations,
@@ -18,7 +23,13 @@ from barograph.markets.liquidation_store import (
     watched_since,
 )
 from barograph.markets.listings import listings_named
-from barograph.markets.samples import GRACE, MEASURES, LiquidationColumn, Measure, Point
+from barograph.markets.samples import (
+    GRACE,
+    MEASURES,
+    LiquidationColumn,
+    Measure,
+    Point,
+)
 from barograph.markets.series import (
     first_reading,
     recorded_contract,
@@ -34,6 +45,8 @@ from barograph.venues.registry import VENUES
 
 MAX_SUMMED = 7 * DAY
 """The longest time on one page for which single liquidations are summed up."""
+
+_UNWATCHED = {"venue": "", "reason": "not watched", "last": None, "last_as_of": None}
 
 SeriesRow = tuple[Any, ...]
 """A point: time, value, origin, share watched, and the extra members of its measure."""
@@ -66,7 +79,8 @@ async def read_page(
     if "symbol" not in query.rules.parameters:
         return await _figures(tx, query)
     if query.venue == ALL:
-        return await _totals(tx, query, now)
+        is_flow = query.measure == "liquidations"
+        return await (_liquidations(tx, query, None, now) if is_flow else _totals(tx, query, now))
     if query.symbol is None:
         return await _liquidations(tx, query, None, now)
     contract = await recorded_contract(tx, query.venue, contracts, query.symbol)
@@ -113,10 +127,10 @@ def _resolution(query: SeriesQuery, symbol: str) -> Resolution:
 
 
 async def _totals(tx: Transaction, query: SeriesQuery, now: int) -> SeriesPage:
-    listings = await listings_named(tx, query.symbol or "")
-    asset, listings = listings[0].asset, [each for each in listings if each.venue in query.venues]
+    listings = await listings_named(tx, query.symbol or "", query.venues)
+    asset = listings[0].asset
     resolution = _resolution(query, asset)
-    start = max(query.start, min((each.listed_at for each in listings), default=now))
+    start = max(query.start, min(each.listed_at for each in listings))
     grid, following = _grid(start, query.span.end, query.step, query.limit)
     measure = cast("Measure", query.measure)
     points = await recorded_totals(tx, resolution, measure, listings, grid, now=now)
@@ -168,21 +182,57 @@ def _share(percent: float | None) -> float | None:
 async def _liquidations(
     tx: Transaction, query: SeriesQuery, contract: str | None, now: int
 ) -> SeriesPage:
-    venue = query.venue
-    known, since = await known_liquidations(tx, venue, now), await watched_since(tx, venue)
-    step, end = query.step, min(query.span.end, known.until)
-    limit = query.limit if contract is None else min(query.limit, MAX_SUMMED // step)
-    start = max(query.start, end if since is None else since // step * step)
+    """Of a contract, of a coin at all venues, or of everything if neither is given."""
+    listings, publishing = [], [query.venue]
+    if query.venue == ALL:
+        publishing = [each for each in query.venues if VENUES[each].liquidations != "none"]
+        if query.symbol is not None:
+            listings = await listings_named(tx, query.symbol, query.venues)
+    known = {venue: await known_liquidations(tx, venue, now) for venue in publishing}
+    until = min((each.until for each in known.values()), default=now)
+    since = [at for venue in known if (at := await watched_since(tx, venue)) is not None]
+    step, end = query.step, min(query.span.end, until)
+    limit = query.limit if query.symbol is None else min(query.limit, MAX_SUMMED // step)
+    start = max(query.start, min((at // step * step for at in since), default=end))
     grid, following = _grid(start, end, step, limit)
     if not grid:
-        return SeriesPage(as_of=known.until)
-    if contract is None:
-        columns = await liquidation_columns(tx, venue, known, grid, 0.0)
-    else:
-        columns = await contract_liquidations(
-            tx, venue, contract, (query.kept_from, known.until), grid
+        return SeriesPage(as_of=until)
+    columns, kept = {}, (query.kept_from, until)
+    for venue, each in known.items():
+        names = {one.contract for one in listings if one.venue == venue} or {contract or ""}
+        columns[venue] = (
+            await liquidation_columns(tx, venue, each._replace(until=until), grid, 0.0)
+            if query.symbol is None
+            else await contract_liquidations(tx, venue, names, kept, grid)
         )
-    return SeriesPage([_liquidation_row(each) for each in columns], following, as_of=known.until)
+    if query.venue != ALL:
+        rows = [_liquidation_row(each) for each in columns[query.venue]]
+        return SeriesPage(rows, following, as_of=until)
+    # The totals of prices tell who listed the coin then, and who another one of its name.
+    begun = [each._replace(listed_at=each.listed_at // step * step) for each in listings]
+    prices = await recorded_totals(tx, "hour", "price", begun, grid, now=now + GRACE)
+    listed = {each.at: {*each.by_venue, *(one.venue for one in each.missing)} for each in prices}
+    rows = [
+        _all_row(
+            at, {name: columns[name][i] for name in columns if name in listed.get(at, columns)}
+        )
+        for i, at in enumerate(grid)
+    ]
+    symbol = listings[0].asset if listings else None
+    return SeriesPage(rows, following, symbol, as_of=until)
+
+
+def _all_row(at: int, columns: Mapping[str, LiquidationColumn]) -> SeriesRow:
+    rows = {venue: _liquidation_row(each) for venue, each in columns.items()}
+    inside = {venue: row[1] for venue, row in rows.items() if row[1] is not None}
+    missing = [each for each in rows if each not in inside]
+    return (
+        *_liquidation_row(summed_liquidations(at, columns.values())),
+        [*inside],
+        [{**_UNWATCHED, "venue": venue} for venue in missing],
+        [*inside.values()],
+        {venue: VENUES[venue].liquidations for venue in columns},
+    )
 
 
 def _liquidation_row(column: LiquidationColumn) -> SeriesRow:
