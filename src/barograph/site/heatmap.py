@@ -148,8 +148,8 @@ class HeatCell(NamedTuple):
         lacks = missing_text(funding, self.coin.funding_missing)
         return text_of(
             f"{self.coin.asset}: open interest {held}, {self.share_pct:.1f} % of all, funding "
-            f"{'unknown' if funding is None else rate(funding)} per 8 h{lacks and f' {lacks}'}, price in "
-            f"24 h {changed}"
+            f"{'unknown' if funding is None else rate(funding)} per 8 h{lacks and f' {lacks}'}, "
+            f"price in 24 h {changed}"
         )
 
     def number(self, by: By) -> float | None:
