@@ -315,6 +315,14 @@ def test_liquidations_of_venues_are_a_lower_bound_and_zero_is_only_what_was_watc
     assert eth.coins["ETH"].at_least_usd == 0.0
 
 
+def test_liquidations_that_we_saw_stay_while_the_venue_is_missing() -> None:
+    away = facts(BYBIT, contract(BYBIT), as_of=STALE, totals=totals(BYBIT, (3e6, 1e6), STALE))
+    found = btc(*three(bybit=away))
+
+    assert found.liquidated_usd == (3e6, 1e6)
+    assert BYBIT in found.liquidations_incomplete
+
+
 def test_the_view_ends_when_its_first_fact_reaches_its_limit_and_majors_come_first() -> None:
     bybit = facts(
         BYBIT, contract(BYBIT, "XRP", open_interest_usd=9e9), contract(BYBIT), as_of=NOW - 5_000

@@ -9,7 +9,7 @@ from statistics import median
 from typing import NamedTuple
 
 from barograph.kit.text import usd
-from barograph.kit.timestamps import DAY, MINUTE, iso_timestamp
+from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.markets.cross_coins import (
     OPEN_INTEREST,
     CrossCoin,
@@ -122,6 +122,7 @@ def cross_market(facts: Mapping[str, VenueFacts], limits: FreshnessLimits, now: 
         absent = absent._replace(disputed=tuple(fact.disputed))
         settled = {} if fact.settled is None else fact.settled.contracts
         last, choices = _last_values(fact, now), dict[str, Sequence[SettledSums]]()
+        liquidated: dict[str, tuple[float, float]] = {}
         if absent.state == "ok" and fact.reading is not None:
             fresh.append(fact.reading)
             for entry in _entries(fact, fact.reading, last, _sums(fact, limits, now)):
@@ -133,6 +134,11 @@ def cross_market(facts: Mapping[str, VenueFacts], limits: FreshnessLimits, now: 
             # What it settled stays true while it is down.
             choices = {e.asset: settled.get(e.contract, ()) for e in fact.reading.contracts}
             coins = choices
+            # Liquidations that we saw stay a lower bound.
+            sums = _sums(fact, limits._replace(liquidations=HOUR), now)
+            if sums is not None:
+                contracts = fact.reading.contracts
+                liquidated = {e.asset: sums.get(e.contract, _ZERO) for e in contracts}
         else:
             coins = {each.asset for each in last.values()}
             if not coins:
@@ -150,6 +156,7 @@ def cross_market(facts: Mapping[str, VenueFacts], limits: FreshnessLimits, now: 
                     day_ago=day_ago.at,
                     last_before=before,
                     settled_choices=choices.get(asset, ()),
+                    liquidated_last=liquidated.get(asset),
                 )
             )
     wrong = _wrong_prices(listed.values())

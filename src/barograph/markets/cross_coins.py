@@ -63,6 +63,9 @@ class CrossVenue(NamedTuple):
     settled_choices: Sequence[SettledSums] = ()
     """The same, for the windows that ended last."""
 
+    liquidated_last: tuple[float, float] | None = None
+    """The last known liquidations of a venue that is missing."""
+
     liquidated_usd: tuple[float, float] | None = None
     """Longs and shorts of 24 hours; None if unknown, or if we covered too little."""
 
@@ -247,7 +250,8 @@ def coin_of_venues(
     weighed = [each for each in counted if FUNDING not in each.disputed]
     weight = _sum(each.interest_usd for each in weighed)
     funding = [(each.interest_usd or 0.0) * (each.funding_8h_pct or 0.0) for each in weighed]
-    seen = [each.liquidated_usd for each in expected if each.liquidated_usd is not None]
+    known = (each.liquidated_usd or each.liquidated_last for each in expected)
+    seen = [each for each in known if each is not None]
     return CrossCoin(
         asset=asset,
         venues=entries,
