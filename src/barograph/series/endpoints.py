@@ -123,8 +123,8 @@ class MeasurePoint(WireModel):
         list[float], Field(default_factory=list, description="The values of `venues`, in order.")
     ]
     completeness: Annotated[
-        dict[str, Completeness],
-        Field(default_factory=dict, description="liquidations of venue=all: by venue."),
+        list[Completeness],
+        Field(default_factory=list, description="liquidations: what each of `venues` publishes."),
     ]
     low: Annotated[float | None, Field(description="venue=all: the lowest price.")] = None
     high: Annotated[float | None, Field(description="venue=all: the highest price.")] = None
