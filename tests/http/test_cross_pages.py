@@ -21,6 +21,7 @@ from support.two_venues import BYBIT_IN_USE, bybit, hyperliquid, own, settled
 
 MARKET = (BTC, changed(PEPE, coin="PEPE", multiplier=1000), ETH, SOL)
 FRESH_MS = 30_000
+SHORT_COLUMNS = ["Price", f"Live funding per 8{NBSP}h", "Open interest", "Share"]
 PATHS = ("/cross", "/cross/BTC", "/cross/ETH", "/venues")
 
 
@@ -91,13 +92,14 @@ def test_a_coin_shows_each_venue_with_its_own_numbers(two: SiteService) -> None:
     assert hyperliquid[7] == "not published"
     assert bybit[7].startswith("unknown: we covered too little")
     assert "Hyperliquid counts both sides, which we halve." in page.text
+    assert "BTC open interest at all venues" in two.look("/cross/BTC?days=30").text
 
     disputed = LiquidationTotals(START, 100.0, 12.0, None, "BTC", START)
     two.service.put(Publication.of(LIQUIDATIONS, disputed))
     two.clock.now += 5_000  # the comparison is kept for some seconds
     bybit = two.look("/cross/BTC").tables[0][2]
     assert bybit[7].startswith("unknown: sides were disputed")
-    assert "sides were disputed" in two.look("/markets/BTC").text
+    assert two.look("/markets/BTC").tables[0][0] == ["Venue", *SHORT_COLUMNS]
 
 
 def test_a_coin_says_what_is_left_out_and_why(two: SiteService) -> None:

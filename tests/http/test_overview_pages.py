@@ -152,6 +152,9 @@ def test_funding_is_sorted_by_each_venue(two: SiteService, query: str, coins: li
     assert list(rates(two, query)) == coins
 
 
+PAIR = "short Hyperliquid, long Bybit; smaller open interest $1.00B"
+
+
 def test_carry_has_the_best_pair_first_and_what_each_venue_settled_per_year(
     two: SiteService,
 ) -> None:
@@ -159,10 +162,11 @@ def test_carry_has_the_best_pair_first_and_what_each_venue_settled_per_year(
     rows = [[cell.replace("\xa0", " ") for cell in row] for row in page.tables[0][1:3]]
 
     assert rows == [
-        ["BTC", "+76.65 % short Hyperliquid, long Bybit", "—", "+10.95 %", "+87.60 %"],
+        ["BTC", f"+76.65 % {PAIR}", "—", "+10.95 %", "+87.60 %"],
         ["1000PEPE", "—", "—", "+65.70 %", "—"],
     ]
     assert "Fees and prices are not included." in page.text
+    assert "in percent of one leg: both legs of a pair need capital" in page.text
     assert two.look("/carry").tables[0][1][3:] == ["—", "—"]
 
 

@@ -96,8 +96,9 @@ def test_totals_say_what_is_missing_and_how_large_it_last_was(stopped: Stopped) 
     assert "BTC Bybit 83 %, Hyperliquid (stale, last 17 %) $5.00B without Hyperliquid" in cross
     venues = down.look("/venues").text
     assert "Bybit 65 % Hyperliquid (missing, last 35 %)" in venues
+    assert "60.0 % of all venues, as it reports it" in venues
     assert "Bitget: it does not document which sides" in venues
-    assert "All venues partial" in down.look("/markets/BTC").text
+    assert "without Hyperliquid, last $1.00B" in down.look("/markets/BTC").text
     assert "without Hyperliquid, last $1.00B" in down.look("/cross/BTC").text
     assert "unavailable" not in markets
 

@@ -112,3 +112,21 @@ def test_a_coin_is_named_as_elsewhere(record: Record) -> None:
         assert record.read(partial(assets, text=text)) == {"PEPE"}
     with pytest.raises(NotFound):
         record.read(partial(assets, text="NOBODY"))
+
+
+def test_a_venue_that_is_no_longer_read_is_missing_only_while_its_last_values_are_known(
+    record: Record,
+) -> None:
+    week, at = 7 * DAY, HERE + 8 * DAY
+    record.keep("bybit", *(row("bybit", HERE + hour * HOUR, usd=100.0) for hour in range(8 * 24)))
+    record.keep("hyperliquid", row("hyperliquid", at, usd=200.0))
+
+    async def work(tx: Transaction) -> list[TotalPoint]:
+        listings = await listings_named(tx, "PEPE")
+        grid = range(HERE + week - HOUR, at, HOUR)
+        return await recorded_totals(tx, "hour", "open-interest", listings, grid, now=at + HOUR)
+
+    before, after, *_ = record.read(work)
+    assert [each.venue for each in before.missing] == ["binance", "hyperliquid"]
+    assert before.with_missing == 600.0
+    assert [each.venue for each in after.missing] == ["hyperliquid"], "it is read again later"

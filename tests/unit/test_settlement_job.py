@@ -13,7 +13,12 @@ from barograph.collector.jobs.market_data import SETTLEMENT_SECONDS, SettlementJ
 from barograph.errors import InvalidReply, LeaseLost, Unreachable
 from barograph.kit.database import Database, DatabaseUnavailable
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
-from barograph.markets.settlements import SettledSums, SettledWindows, SettlementReport
+from barograph.markets.settlements import (
+    COMPARED_SPAN,
+    SettledSums,
+    SettledWindows,
+    SettlementReport,
+)
 from barograph.markets.store import record_backfill, settled_rates
 from barograph.markets.view import PERPETUALS, SETTLED
 from barograph.venues.records import ContractName, Perpetual, SettledRate
@@ -126,7 +131,8 @@ def test_another_contract_is_read_once_it_has_settled_and_its_month_once(office:
     office.read(history, rounds=5)
 
     assert history.contracts == ["BTCUSDT", PEPE.contract]  # the back-fill reads the new one first
-    assert [start for _, start, _ in history.asked] == [START - 31 * DAY] * 2
+    starts_of = [start for _, start, _ in history.asked]
+    assert starts_of == [START - COMPARED_SPAN - DAY, START - 31 * DAY]
 
     office.show(PEPE, settles=AT + 16 * HOUR)
     now = office.clock.now = AT + 8 * HOUR + 2 * MINUTE

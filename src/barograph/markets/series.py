@@ -300,9 +300,18 @@ async def recorded_totals(
     *,
     now: int,
 ) -> list[TotalPoint]:
-    """A measure of a coin at the venues that listed it, at the instants of a grid."""
+    """A measure of a coin at the venues that listed it, at the instants of a grid.
+
+    A venue that we no longer read counts as missing only as long as its last values are known.
+    """
     if not listings or not grid:
         return []
+    newest = await tx.fetch(_LAST, listings[0].asset)
+    ends = {row[:2]: row[2] + KEPT_FOR for row in newest if row[2] is not None}
+    listings = [
+        each if each.delisted_at else each._replace(delisted_at=ends.get(each.name))
+        for each in listings
+    ]
     names: dict[tuple[str, str], ContractName] = {each.name: each.name for each in listings}
     value, disputed = _TOTALLED[measure]
     sql = _TOTALS.format(value=value, disputed=disputed, weight=undisputed("open_interest_usd"))
@@ -373,6 +382,15 @@ CROSS JOIN readings
 WHERE readings.venue = listed.venue AND readings.contract = listed.contract
     AND resolution = $2 AND at >= $3 AND at < $4 AND at % $5 = 0
 """
+_LAST = """
+SELECT venue, contract, (
+    SELECT max(at) FROM readings
+    WHERE readings.venue = listings.venue AND readings.contract = listings.contract
+        AND resolution = 'hour')
+FROM listings WHERE asset = $1 AND delisted_at IS NULL
+"""
+"""When each listed contract was last read."""
+
 _IN_USD = DISPUTED["open_interest_usd"]
 _TOTALLED: dict[Measure, tuple[str, str]] = {
     "price": ("COALESCE(mark_price, last_price) / multiplier", DISPUTED["last_price"]),

@@ -8,16 +8,18 @@ from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import Response
 
-from barograph.kit.text import NBSP
+from barograph.kit.text import NBSP, usd
 from barograph.markets.carry import CARRY_PATH, DEFAULT_WINDOW, CarryCoin, carry
 from barograph.markets.cross import CrossMarket
+from barograph.markets.cross_coins import CrossCoin
 from barograph.markets.settlements import WINDOW_DAYS
 from barograph.site.coin_text import titles_of
-from barograph.site.cross import CrossRow, contract_names, line_start, quiet
+from barograph.site.cross import CrossRow, contract_names, entries_at, line_start, quiet
 from barograph.site.paths import CARRY_PAGE, CROSS_FOLDER, MARKETS_PATH
 from barograph.site.responses import Page, PageRouter
 from barograph.site.site import INCOMPLETE_PAGE_MS, Site
 from barograph.site.table_query import Column, TableQuery
+from barograph.site.templating import shown
 from barograph.venues.registry import VENUES
 
 
@@ -44,22 +46,37 @@ def carry_rows(market: CrossMarket, query: CarryQuery, root: str) -> Markup:
 
 def _line(market: CrossMarket, coin: CarryCoin, folder: str) -> str:
     row = CrossRow(market.coins[coin.coin], (coin.pairYearlyPct,))
-    pair = [VENUES[each].title for each in (coin.shortVenue, coin.longVenue) if each is not None]
-    named = "short {}, long {}".format(*pair) if pair else ""
     without = f"(without {titles_of(coin.missing)})" if coin.missing else ""
     cells = {
-        "Best pair": f"{_pct(coin.pairYearlyPct)}{quiet(named)}{quiet(without)}",
+        "Best pair": f"{_pct(coin.pairYearlyPct)}{quiet(_pair(row.coin, coin))}{quiet(without)}",
         "Change": _pct(coin.pairYearlyPctChange, "pp"),
     }
     for venue in market.facts:
-        shown = (
+        rates = (
             _pct(each.yearlyPct) + quiet("" if each.state == "ok" else each.state)
             for each in coin.venues
             if each.venue == venue
         )
-        cells[VENUES[venue].title] = "<br>".join(shown) or "—"
+        cells[VENUES[venue].title] = "<br>".join(rates) or "—"
     written = (f'<td data-head="{head}">{cell}</td>' for head, cell in cells.items())
     return f"{line_start(row, folder)}{''.join(written)}</tr>"
+
+
+def _pair(coin: CrossCoin, best: CarryCoin) -> str:
+    """The two venues, with the state of one that is not `ok`, and the smaller open interest."""
+    if best.shortVenue is None or best.longVenue is None:
+        return ""
+    legs = [entries_at(coin, venue)[0] for venue in (best.shortVenue, best.longVenue)]
+    short, long = (
+        VENUES[leg.venue].title + ("" if leg.state == "ok" else f" ({leg.state})") for leg in legs
+    )
+    known = (
+        sum(old.open_interest_usd for old in leg.last)
+        if leg.interest_usd is None
+        else leg.interest_usd
+        for leg in legs
+    )
+    return f"short {short}, long {long}; smaller open interest {shown(min(known) or None, usd)}"
 
 
 def _pct(pct: float | None, unit: str = "%") -> str:

@@ -98,7 +98,9 @@ class ChartReader:
         async def draw() -> Chart:
             series = await self._series.reading(name, measure, days, _end(days, moment))
             events = (await self._events(name.venue)).about(symbol) if moment is None else ()
-            return measure_chart(series, symbol, self._root, events, moment)
+            return self._named(
+                measure_chart(series, symbol, self._root, events, moment), name.venue
+            )
 
         return await self._cached((name, symbol, measure, days, moment), draw)
 
@@ -122,9 +124,15 @@ class ChartReader:
             venue = self._series.venue
             events = () if moment else (await self._events(venue)).in_category(LIQUIDATIONS)
             time = timeline(days, now, events, moment)
-            return liquidations_chart(series, self._series.min_watched_pct, self._root, time, venue)
+            least = self._series.min_watched_pct
+            return self._named(liquidations_chart(series, least, self._root, time, venue), venue)
 
         return await self._cached((days, moment), draw)
+
+    def _named(self, chart: Chart, venue: str) -> Chart:
+        """A chart with its venue in the title, if there are several."""
+        title = f"{chart.title} at {VENUES[venue].title}"
+        return chart if len(self._series.venues) == 1 else chart._replace(title=title)
 
     async def _events(self, venue: str) -> RecordedEvents:
         return await self._series.once(

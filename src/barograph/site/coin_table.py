@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 from barograph.kit.timestamps import DAY
 from barograph.markets.cross import CrossMarket
-from barograph.markets.cross_coins import CrossCoin, Total
+from barograph.markets.cross_coins import CrossCoin
 from barograph.markets.frames import is_near
 from barograph.markets.perpetuals import percent_change
 from barograph.markets.symbols import spelled_names
-from barograph.site.coin_text import Pages, Priced, day_change, missing_text, priced_at, venues_text
-from barograph.site.market_table import Lack, MarketRow, MarketTable, Tags, Week, written_columns
+from barograph.site.coin_text import Pages, Priced, day_change, priced_at, venues_text
+from barograph.site.market_table import MarketRow, MarketTable, Tags, Week, written_columns
 from barograph.venues.records import Frame
 from barograph.venues.registry import VENUES
 
@@ -25,7 +25,7 @@ COLUMNS = written_columns(
         ("interest-change", "OI 24_h_% in_coins", "Change in 24 hours, same venues then and now"),
         ("week", "7_days_%", "Price change in 7 days, likewise"),
         ("liquidations", "Liquidated 24_h long,_short", "In USD, all venues: a lower bound"),
-        ("volume", "Volume 24_h", "In USD, all venues"),
+        ("volume", "Volume 24_h", "In USD, all venues, as they report it"),
     )
 )
 SUFFIX = "USDT"
@@ -63,7 +63,7 @@ def _row(coin: CrossCoin, sources: Sources, usual: str) -> MarketRow:
         None,
         coin.volume.at_least_usd,
     )
-    tags = Tags(interest=_lack(coin.open_interest), volume=_lack(coin.volume))
+    tags = Tags(interest=coin.open_interest, volume=coin.volume)
     if priced is not None and priced.venue != usual:
         tags = tags._replace(price=VENUES[priced.venue].title)
     return MarketRow(
@@ -76,11 +76,6 @@ def _row(coin: CrossCoin, sources: Sources, usual: str) -> MarketRow:
         next(filter(None, weeks), ()),
         tags,
     )
-
-
-def _lack(total: Total) -> Lack:
-    last = sum(each.last_usd or 0.0 for each in total.missing)
-    return Lack() if total.usd is None and not last else Lack(missing_text(total.missing), last)
 
 
 def _week_change(priced: Priced, sources: Sources) -> float | None:

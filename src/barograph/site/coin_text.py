@@ -1,7 +1,7 @@
 """What pages say about coins at all venues, and what is missing from a total (pure)."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from markupsafe import Markup
@@ -30,26 +30,43 @@ def venues_text(market: CrossMarket) -> str:
     return start + titles_of(market.facts)
 
 
-def missing_text(missing: Sequence[Missing]) -> str:
-    """What is missing from a total: `without Binance, last $5.60B`; empty if nothing is."""
-    if not missing:
+def missing_text(
+    result: float | None, missing: Sequence[Missing], known: Collection[str] = ()
+) -> str:
+    """What a result is without: `without Binance, last $5.60B`.
+
+    It is empty if nothing is missing, and if nothing is known. In the total of the market, the
+    venues in `known` lack only some coins.
+    """
+    lacks = [each for each in missing if each.last_usd or each.venue not in known]
+    last = sum(each.last_usd or 0.0 for each in lacks)
+    if not lacks or (result is None and not last):
         return ""
-    last = sum(each.last_usd or 0.0 for each in missing)
+    names = (f"{'a part of ' * (each.venue in known)}{VENUES[each.venue].title}" for each in lacks)
     size = f", last {usd(last)}" if last else ", size unknown"
-    return f"without {titles_of(each.venue for each in missing)}{size}"
+    return f"without {', '.join(dict.fromkeys(names))}{size}"
 
 
-def total_note(total: Total) -> str:
-    """What is missing from a sum; empty if all is there, and if nothing is known."""
-    return "" if total.usd is None else missing_text(total.missing)
+def short_missing(missing: Sequence[Missing]) -> str:
+    """The same beside a number in little space: `+$5.60B`, or `partial` if the size is unknown."""
+    last = sum(each.last_usd or 0.0 for each in missing)
+    return f"+{usd(last)}" if last else "partial" if missing else ""
 
 
 def short_total(total: Total) -> str:
-    """A sum, and after it what was missing: `$9.93B +$5.60B`."""
-    last = sum(each.last_usd or 0.0 for each in total.missing)
-    return shown(total.usd, usd) + (
-        f" +{usd(last)}" if last else " partial" if total.missing else ""
-    )
+    """A sum, and after it what is missing: `$9.93B +$5.60B`."""
+    return f"{shown(total.usd, usd)} {short_missing(total.missing)}".rstrip()
+
+
+def volume_shares(market: CrossMarket) -> dict[str, float]:
+    """The share of each venue in the volume of all coins, what is missing included, in percent."""
+    whole, shares = 0.0, dict.fromkeys(market.facts, 0.0)
+    for coin in market.coins.values():
+        whole += coin.volume.with_missing_usd or 0.0
+        for entry in coin.venues:
+            if entry.state != "different asset" and PRICE not in entry.disputed:
+                shares[entry.venue] += entry.volume_usd or 0.0
+    return {venue: 100 * usd / whole for venue, usd in shares.items() if usd}
 
 
 class MarketTotals(NamedTuple):
@@ -90,15 +107,6 @@ def market_totals(market: CrossMarket) -> MarketTotals:
     )
 
 
-def absent_text(market: CrossMarket) -> str:
-    """Which venues are missing from the market as a whole or in part; empty if none is."""
-    missing = market.open_interest.missing
-    parts = [each for each in missing if each.venue in market.by_venue and each.last_usd]
-    gone = [each for each in missing if each.venue not in market.by_venue]
-    texts = [missing_text(gone), missing_text(parts).replace("without", "without some coins at")]
-    return "; ".join(filter(None, texts))
-
-
 class Part(NamedTuple):
     """The part of a venue in the open interest of a coin, or of the market."""
 
@@ -137,14 +145,13 @@ def parts_of(coin: CrossCoin) -> list[Part]:
 
 def market_parts(market: CrossMarket) -> list[Part]:
     """The part of each venue in the open interest of all coins, and what is missing of it."""
-    whole, known = market.open_interest.with_missing_usd, market.by_venue
-    parts = [(venue, usd, "ok") for venue, usd in known.items()]
-    parts += [
-        (each.venue, each.last_usd or 0.0, "missing")
-        for each in market.open_interest.missing
-        if each.last_usd or each.venue not in known
+    whole, lacks = market.open_interest.with_missing_usd or 1.0, market.open_interest.missing
+    parts = [Part(venue, 100 * usd / whole) for venue, usd in market.by_venue.items()]
+    return parts + [
+        Part(each.venue, 100 * each.last_usd / whole if each.last_usd else None, "missing")
+        for each in lacks
+        if each.last_usd or each.venue not in market.by_venue
     ]
-    return [Part(venue, 100 * usd / whole if usd and whole else None, s) for venue, usd, s in parts]
 
 
 def part_bar(parts: Iterable[Part]) -> Markup:

@@ -20,8 +20,10 @@ from barograph.markets.cross_documents import (
     VenueEntry,
     venue_entries,
 )
+from barograph.markets.samples import DAYS
 from barograph.markets.settlements import WINDOW_DAYS, yearly
 from barograph.markets.symbols import has_page, names_of
+from barograph.site.chart_reader import ChartReader
 from barograph.site.coin_text import (
     Part,
     change_sentence,
@@ -30,12 +32,13 @@ from barograph.site.coin_text import (
     part_bar,
     parts_of,
     titles_of,
-    total_note,
+    volume_shares,
 )
 from barograph.site.market_facts import exact_rate
 from barograph.site.paths import CROSS_FOLDER, CROSS_PAGE, VENUES_PAGE
 from barograph.site.responses import Page, PageRouter
-from barograph.site.site import INCOMPLETE_PAGE_MS, Site, redirect, unknown_name
+from barograph.site.series_charts import chosen_days, days_query
+from barograph.site.site import INCOMPLETE_PAGE_MS, Site, or_none, redirect, unknown_name
 from barograph.site.status import detail_html
 from barograph.site.table_query import Column, TableQuery
 from barograph.site.templating import funding_tint, shown, utc_text
@@ -111,7 +114,7 @@ def _line(row: CrossRow, folder: str) -> str:
 
 def _total(total: Total) -> str:
     """A sum, and below it what is missing from it."""
-    return f"{shown(total.usd, usd)}{quiet(total_note(total))}"
+    return f"{shown(total.usd, usd)}{quiet(missing_text(total.usd, total.missing))}"
 
 
 def quiet(note: str) -> str:
@@ -123,7 +126,7 @@ def result_cells(coin: CrossCoin) -> str:
     """The cells of the weighted live rate and of the widest spread."""
     tint = "" if coin.funding_8h_pct is None else f' class="{funding_tint(coin.funding_8h_pct)}"'
     venues = quiet(spread_venues(coin))
-    missing = "" if coin.funding_8h_pct is None else missing_text(coin.funding_missing)
+    missing = missing_text(coin.funding_8h_pct, coin.funding_missing)
     lacks = f" <span>{missing}</span>" if missing else ""  # quiet words can't be read on a tint
     return (
         f'<td data-head="Live, weighted"{tint}>{shown(coin.funding_8h_pct, rate)}{lacks}</td>'
@@ -285,17 +288,21 @@ class VenueCard(NamedTuple):
 
     entry: VenueEntry
     facts: VenueFacts
+    volume_pct: float | None
+    """Its share in the volume of all coins."""
 
     @property
     def gives(self) -> list[tuple[str, str]]:
         """What it publishes and what it does not, by name."""
         entry = self.entry
         share = "" if entry.sharePct is None else f"{entry.sharePct:.1f} % of all venues; "
+        turnover = shown(self.volume_pct, "{:.1f} % of all venues, as it reports it".format)
         liquidations = COMPLETENESS[entry.liquidations]
         kind = entry.liquidationPriceKind
         return [
             ("Price", f"{entry.priceKind} price in {entry.quote}"),
             ("Open interest", f"{share}counts {entry.openInterestCounting}"),
+            ("Volume 24 h", turnover),
             ("Liquidations", liquidations if kind is None else f"{liquidations}; {kind} price"),
             ("Long accounts", "published" if entry.longAccounts else "not published"),
         ]
@@ -307,7 +314,7 @@ class VenueCard(NamedTuple):
         return "disputed" if is_disputed else self.entry.state
 
 
-def cross_page_routes(router: PageRouter, site: Site) -> None:
+def cross_page_routes(router: PageRouter, site: Site, charts: ChartReader) -> None:
     """The routes of the comparison, of every coin and of the venues."""
 
     @router.get(CROSS_PAGE)
@@ -326,7 +333,10 @@ def cross_page_routes(router: PageRouter, site: Site) -> None:
             return await unknown_name(site, request, template, coin, here=CROSS_PAGE)
         if coin != asset:
             return redirect(f"{site.templates.root}{CROSS_FOLDER}{quote(asset)}")
-        return await site.respond(request, lambda now: _coin(site, asset, now))
+        days = chosen_days(request.query_params.get("days"))
+        return await site.respond(
+            request, lambda now: _coin(site, charts, asset, days, now), query=days_query(days)
+        )
 
     @router.get(VENUES_PAGE)
     async def read_venues(request: Request) -> Response:
@@ -354,7 +364,8 @@ async def _cross(site: Site, query: CrossQuery, now: int) -> Page:
     return Page(body, since=now, until=_until(market, now))
 
 
-async def _coin(site: Site, asset: str, now: int) -> Page:
+async def _coin(site: Site, charts: ChartReader, asset: str, days: int, now: int) -> Page:
+    drawn = await or_none(charts.total(asset, "open-interest", days))
     market = site.compared
     coin = None if market is None else market.coins.get(asset)
     facts = None if market is None or coin is None else coin_facts(market, coin)
@@ -370,9 +381,13 @@ async def _coin(site: Site, asset: str, now: int) -> Page:
         yearly=yearly,
         spread_text=spread_text,
         spread_venues=spread_venues,
+        charts=None if drawn is None else [drawn],
+        backfill=site.backfill(now),
+        days=days,
+        all_days=DAYS,
         api_path=f"{CROSS_PATH}/{asset}",
     )
-    return Page(body, since=now, until=_until(market, now))
+    return Page(body, since=now, until=_until(None if drawn is None else market, now))
 
 
 async def _venues(site: Site, now: int) -> Page:
@@ -380,7 +395,11 @@ async def _venues(site: Site, now: int) -> Page:
     facts = reader.facts(board)
     market = site.compared
     entries = venue_entries(facts, reader.roles(board), market, reader.limits, now)
-    cards = [VenueCard(*each) for each in zip(entries, facts.values(), strict=True)]
+    volumes = {} if market is None else volume_shares(market)
+    cards = [
+        VenueCard(entry, each, volumes.get(entry.venue))
+        for entry, each in zip(entries, facts.values(), strict=True)
+    ]
     body = site.templates.render(
         "venues.html",
         here=CROSS_PAGE,

@@ -9,7 +9,6 @@ from starlette.responses import Response
 
 from barograph.markets.cross_coins import FUNDING, CrossVenue
 from barograph.markets.cross_documents import CROSS_PATH
-from barograph.markets.symbols import MAX_LENGTH
 from barograph.site.cross import (
     COMPARABLE,
     NUMBERS,
@@ -102,8 +101,6 @@ async def _funding(site: Site, query: CrossQuery, now: int) -> Page:
         query=query,
         columns=funding_columns(venues),
         numbers=(*NUMBERS, *venues),
-        default=CrossQuery(),
-        max_search=MAX_LENGTH,
         shown=len(rows),
         rows=Markup("\n").join(written),
         api_path=CROSS_PATH,

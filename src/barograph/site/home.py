@@ -158,7 +158,7 @@ async def _read_record(site: Site, charts: ChartReader, days: int) -> Recorded:
     index = site.markets.contracts(site.board) or {}
     majors = {each: ContractName(venue, index[each].contract) for each in MAJORS if each in index}
     has_liquidations = VENUES[series.venue].liquidations != "none"
-    drawn = [_at(await charts.measure(name, _SYMBOL, "funding", days), venue, site)]
+    drawn = [await charts.measure(name, _SYMBOL, "funding", days)]
     weeks = {symbol: dict(await series.week_of(each)) for symbol, each in majors.items()}
     if site.has_venues:
         drawn.append(await charts.total(_SYMBOL, "open-interest", days))
@@ -168,7 +168,7 @@ async def _read_record(site: Site, charts: ChartReader, days: int) -> Recorded:
     else:
         drawn.append(await charts.measure(name, _SYMBOL, "open-interest", days))
     if has_liquidations:
-        drawn.append(_at(await charts.liquidations(days), series.venue, site))
+        drawn.append(await charts.liquidations(days))
     return Recorded(
         past=await series.regimes(name, tuple(DAYS_AGO.values())),
         charts=drawn,
@@ -176,10 +176,3 @@ async def _read_record(site: Site, charts: ChartReader, days: int) -> Recorded:
         day=await series.liquidations(1) if has_liquidations else None,
         hour=await series.liquidated_hour() if has_liquidations else None,
     )
-
-
-def _at(chart: Chart, venue: str, site: Site) -> Chart:
-    """The chart of a venue; it names the venue if there are several."""
-    if not site.has_venues:
-        return chart
-    return chart._replace(title=f"{chart.title} at {VENUES[venue].title}")

@@ -21,14 +21,12 @@ from barograph.site.charts.small import sparkline
 from barograph.site.coin_text import (
     MarketTotals,
     Pages,
-    absent_text,
     day_change,
     funding_change,
     market_totals,
     missing_text,
     priced_entry,
     short_total,
-    total_note,
     venues_text,
 )
 from barograph.site.paths import MARKETS_FOLDER
@@ -283,7 +281,9 @@ def market_now(
         assets=assets,
         totals=totals,
         venues=venues,
-        missing=absent_text(market),
+        missing=missing_text(
+            market.open_interest.usd, market.open_interest.missing, market.by_venue
+        ),
         in_use=in_use,
         long_accounts_note=UNAVAILABLE if lacks_shares else _OF_ACCOUNTS,
         liquidated_usd=None if liquidated is None else liquidated.total_usd,
@@ -310,7 +310,7 @@ def figures_of(asset: Asset, in_use: str, weeks: Weeks) -> list[Figure]:
     totals = MarketTotals(1, coin.open_interest, coin.volume, coin.funding_8h_pct, moved)
     return [
         Figure(HEADINGS[0], price(priced.price), "", *_moved(day_change(coin)), line, note),
-        *_sums(totals, week, missing_text(coin.funding_missing)),
+        *_sums(totals, week, missing_text(coin.funding_8h_pct, coin.funding_missing)),
         long,
     ]
 
@@ -333,8 +333,15 @@ def _sums(
     moved = _moved(totals.positions_pct)
     return [
         Figure(HEADINGS[1], shown(pct, rate), funding_tint(pct), line=rates, note=note),
-        Figure(_INTEREST, shown(held.usd, usd), "", *moved, interest, total_note(held)),
-        Figure(HEADINGS[3], shown(volume.usd, usd), note=total_note(volume)),
+        Figure(
+            _INTEREST,
+            shown(held.usd, usd),
+            "",
+            *moved,
+            interest,
+            missing_text(held.usd, held.missing),
+        ),
+        Figure(HEADINGS[3], shown(volume.usd, usd), note=missing_text(volume.usd, volume.missing)),
     ]
 
 
@@ -371,9 +378,9 @@ def _lead(
     said: list[str] = []
     interest = None if btc.coin is None else btc.coin.open_interest
     if interest is not None and interest.usd is not None:
-        missing = f", {missing_text(interest.missing)}" if interest.missing else ""
+        missing = missing_text(interest.usd, interest.missing)
         where = venues.partition(" (")[0]  # `all venues`, or the only one
-        amount = f"{usd(interest.usd)}{missing}{_in_coins(btc)}"
+        amount = f"{usd(interest.usd)}{missing and f', {missing}'}{_in_coins(btc)}"
         said.append(f"Its open interest at {where} is {amount}.")
     if regime is not None and regime.funding_8h_pct is not None:
         paid = f"{abs(regime.funding_8h_pct):.4f} %"

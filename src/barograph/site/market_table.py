@@ -11,16 +11,14 @@ from typing import ClassVar, NamedTuple
 from markupsafe import Markup, escape
 
 from barograph.kit.text import HUNDRED, NBSP, coverage, price, usd
+from barograph.markets.cross_coins import Missing, Total
 from barograph.markets.perpetuals import day_change, liquidated_day, week_change
 from barograph.markets.regime import EDGES_PCT
 from barograph.markets.symbols import has_page, joined_names, spelled_names, symbol_of
 from barograph.markets.view import MarketView
 from barograph.site.charts.small import sparkline
-from barograph.site.market_facts import (
-    missing_liquidations,
-    missing_shares,
-    price_heading,
-)
+from barograph.site.coin_text import missing_text, short_missing
+from barograph.site.market_facts import missing_liquidations, missing_shares, price_heading
 from barograph.site.paths import CROSS_FOLDER, MARKETS_FOLDER
 from barograph.site.table_query import Column, TableQuery
 from barograph.site.templating import funding_tint
@@ -120,20 +118,15 @@ def _filters() -> Iterable[Filter]:
 FILTERS = tuple(_filters())
 
 
-class Lack(NamedTuple):
-    """What is missing from a sum of a row, and how large it last was."""
-
-    text: str = ""
-    usd: float = 0.0
-
-
 class Tags(NamedTuple):
-    """Short texts beside numbers of a row."""
+    """What is beside the numbers of a row."""
 
     price: str = ""
     funding: str = ""
-    interest: Lack = Lack()
-    volume: Lack = Lack()
+    interest: Total | None = None
+    """What is known and what is missing; the row is sorted by both together."""
+
+    volume: Total | None = None
 
 
 class MarketRow(NamedTuple):
@@ -366,13 +359,17 @@ def _beside(tag: str) -> str:
     return f"<i>{tag}</i>" if tag else ""
 
 
-def _sum(total: float | None, lack: Lack) -> str:
-    """What is known, and beside it what is missing; the row is sorted by both together."""
-    if not lack.text:
-        return _cell(total, usd)
-    known = None if total is None or total <= lack.usd else total - lack.usd
-    text = f"+{short_usd(lack.usd)}" if lack.usd else "partial"
-    return _cell(known, usd, f'<i class="missing" title="{escape(lack.text)}">{text}</i>')
+def _sum(number: float | None, total: Total | None) -> str:
+    return (
+        _cell(number, usd)
+        if total is None
+        else _cell(total.usd, usd, _lack(total.usd, total.missing))
+    )
+
+
+def _lack(result: float | None, missing: Sequence[Missing]) -> str:
+    text = missing_text(result, missing)
+    return f'<i class="missing" title="{text}">{short_missing(missing)}</i>' if text else ""
 
 
 def _cell(

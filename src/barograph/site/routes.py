@@ -110,7 +110,7 @@ def page_routes(site: Site, parts: SiteParts) -> list[Router]:
     charts = ChartReader(site.series, site.templates.root, site.board.clock, parts.bybit_source)
     home_routes(router, site, charts, parts.recorded.log)
     market_page_routes(router, site, charts)
-    cross_page_routes(router, site)
+    cross_page_routes(router, site, charts)
     heatmap_routes(router, site)
     funding_routes(router, site)
     carry_routes(router, site)

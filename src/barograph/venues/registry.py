@@ -33,7 +33,11 @@ class NotRead(NamedTuple):
 
 
 NOT_READ: Final = (
-    NotRead("bitget", "Bitget", "It does not document which sides its open interest counts."),
+    NotRead(
+        "bitget",
+        "Bitget",
+        "It does not document which sides its open interest counts, in a format of its own.",
+    ),
     NotRead("okx", "OKX", "Its terms forbid publishing its data without its written consent."),
 )
 

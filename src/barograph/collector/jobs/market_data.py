@@ -168,9 +168,9 @@ def _health_after(
 class SettlementJob(Job):
     """Reads a venue's reports of settled funding, for every contract that settled since its last.
 
-    BTC, ETH and SOL come first, and their last 30 days are read again every few minutes, because
-    stances are built on them and an exchange may revise a rate. Of the others, the last day before
-    the newest report is read again, or those 30 days once if a report in them is missing. The
+    BTC, ETH and SOL come first, and their last 60 days are read again every few minutes, because
+    stances and carry are built on them and an exchange may revise a rate. Of the others, the last
+    day before the newest report is read again, or 30 days once if a report in them is missing. The
     exchange's adapter paces the calls.
     """
 
@@ -230,7 +230,8 @@ class SettlementJob(Job):
         elif is_late or is_major:
             month = (each.pct_30d for each in self._sums.get(contract, ()))
             is_whole = contract in self._read_before or any(pct is not None for pct in month)
-            start = known[-1].at if known and is_whole and not is_major else now - LONGEST_WINDOW
+            span = COMPARED_SPAN if is_major else LONGEST_WINDOW
+            start = known[-1].at if known and is_whole and not is_major else now - span
             return await self._ask(name, start - DAY, lease)
         return True
 
