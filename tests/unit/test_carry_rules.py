@@ -108,7 +108,10 @@ def test_a_venue_that_is_not_compared_is_named_with_the_reason(
 def test_another_asset_of_the_same_name_is_not_compared_also_when_its_venue_is_down(
     age: int,
 ) -> None:
-    found = btc(hyperliquid=facts(HYPERLIQUID, age=age, mark=3.0))
+    other = facts(HYPERLIQUID, age=age, mark=3.0)
+    assert other.reading is not None
+    known = with_reading(LastKnown(), other.reading, [other.reading.contracts[0].contract])
+    found = btc(hyperliquid=other._replace(known=known))
 
     assert (found.shortVenue, found.missing) == (BYBIT, [])
     assert found.venues[1].state == "different asset"

@@ -7,7 +7,7 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.cross import CrossMarket, VenueFacts, cross_market
+from barograph.markets.cross import MISSED_FOR, CrossMarket, VenueFacts, cross_market, other_assets
 from barograph.markets.cross_coins import CrossCoin, Spread
 from barograph.markets.disputes import Dispute, Measure
 from barograph.markets.last_known import CHECKED, KEPT_FOR, KnownValues, LastKnown
@@ -137,7 +137,11 @@ def test_a_coin_keeps_its_rank_when_its_largest_venue_goes_down() -> None:
 
 def test_another_asset_of_the_same_name_is_no_missing_part() -> None:
     away = facts(BINANCE, contract(BINANCE, price=1.0), as_of=STALE)
-    found = btc(*three(binance=away._replace(known=last_known(BINANCE, 600.0, price=1.0))))
+    found = btc(
+        *three(
+            binance=away._replace(known=last_known(BINANCE, 600.0, price=1.0, is_other_asset=True))
+        )
+    )
 
     assert found.venues[2].state == "different asset"
     assert found.open_interest == (2_000.0, 20.0, [])
@@ -146,13 +150,47 @@ def test_another_asset_of_the_same_name_is_no_missing_part() -> None:
 def test_a_coin_stays_another_asset_while_the_deepest_venue_is_missing() -> None:
     small, other = (
         facts(BYBIT, contract(BYBIT)),
-        facts(HYPERLIQUID, contract(HYPERLIQUID, price=3.0)),
+        facts(HYPERLIQUID, contract(HYPERLIQUID, price=3.0, open_interest_usd=2e3)),
     )
+    was_other = last_known(HYPERLIQUID, 2e3, price=3.0, is_other_asset=True)
     away = facts(BINANCE, contract(BINANCE, open_interest_usd=9e3), as_of=STALE)
-    found = btc(small, other, away._replace(known=last_known(BINANCE, 9e3)))
+    found = btc(
+        small, other._replace(known=was_other), away._replace(known=last_known(BINANCE, 9e3))
+    )
 
     assert [each.state for each in found.venues] == ["ok", "different asset", "stale"]
     assert (found.deepest, found.open_interest.with_missing_usd) == (BYBIT, 10_000.0)
+
+
+def test_a_contract_that_an_accepted_reply_lacks_is_missing_until_it_is_delisted() -> None:
+    part = facts(BINANCE, contract(BINANCE, "ETH"), known=last_known(BINANCE, 600.0))
+    (missing,) = btc(*three(binance=part)).open_interest.missing
+
+    assert (missing.venue, missing.last_usd) == (BINANCE, 600.0)
+    assert missing.reason == "its contract is not in the newest reply"
+    gone = last_known(BINANCE, 600.0, at=NOW - MISSED_FOR)
+    assert not btc(*three(binance=part._replace(known=gone))).open_interest.missing
+
+
+@pytest.mark.parametrize("price", [49.0, 151.0])
+def test_a_price_that_moves_in_an_outage_makes_no_other_asset(price: float) -> None:
+    live = [facts(each, contract(each, price=price)) for each in (BYBIT, HYPERLIQUID)]
+    away = facts(BINANCE, contract(BINANCE), as_of=STALE, known=last_known(BINANCE, 9e3))
+    found = btc(*live, away)
+
+    assert [each.state for each in found.venues] == ["ok", "ok", "stale"]
+    assert (found.open_interest.usd, found.open_interest.with_missing_usd) == (2e3, 11e3)
+
+
+def test_the_collector_tells_other_assets_by_current_prices_of_all_venues() -> None:
+    entries = contract(BYBIT, open_interest_usd=9e3), contract(HYPERLIQUID, price=3.0)
+    readings = {
+        name: Perpetuals(NOW, name, (each,), venue=name)
+        for name, each in zip((BYBIT, HYPERLIQUID), entries, strict=True)
+    }
+    found = other_assets(readings, dict.fromkeys(readings, LastKnown()), LIMITS, NOW)
+
+    assert found == {HYPERLIQUID: {"BTC"}}
 
 
 def test_a_jump_of_open_interest_waits_for_the_comparison_of_venues() -> None:

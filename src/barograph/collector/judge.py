@@ -22,6 +22,7 @@ from barograph.kit.timestamps import MINUTE, SECOND
 from barograph.macro.evidence import NO_FIGURES, YIELD_DAYS, MacroEvidence
 from barograph.macro.records import US3M, US10Y
 from barograph.macro.store import as_known_at, etf_series
+from barograph.markets.cross import other_assets
 from barograph.markets.disputes import DISPUTES, Dispute, Disputes, DisputeTracker, Measure
 from barograph.markets.evidence import FundingSpread, funding_spreads
 from barograph.markets.failover import VENUE_IN_USE, Failover, Switch, VenueInUse
@@ -29,7 +30,7 @@ from barograph.markets.judge import READ, MarketConclusion, MarketJudge, record_
 from barograph.markets.market_events import switch_event
 from barograph.markets.regime import DWELL
 from barograph.markets.store import mark_disputed
-from barograph.markets.view import BACKFILL, is_fresh
+from barograph.markets.view import BACKFILL, FreshnessLimits, is_fresh
 from barograph.settings import Settings
 from barograph.signals.judge import (
     SignalConclusion,
@@ -265,6 +266,11 @@ class Judge:
         self._disputes = disputes
         for venue, market in self._markets.items():
             market.disputed = disputes.of(venue)
+        readings, limits = self._fresh_readings(now), FreshnessLimits(self._max_age)
+        last = {venue: market.last_known for venue, market in self._markets.items()}
+        others = other_assets(readings, last, limits, now)
+        for venue in readings:
+            self._markets[venue].other_assets = others.get(venue, ())
         return [Publication.of(DISPUTES, disputes)]
 
     def _fresh_readings(self, now: int) -> dict[str, Perpetuals]:

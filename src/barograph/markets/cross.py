@@ -30,6 +30,11 @@ from barograph.markets.settlements import SettledSums, SettledWindows
 from barograph.markets.view import FreshnessLimits, is_fresh
 from barograph.venues.facts import Venue
 from barograph.venues.records import MAJORS, Frame, Perpetual, Perpetuals
+from barograph.venues.registry import VENUES
+
+MISSED_FOR = 3 * MINUTE
+"""How long a contract that an accepted reply lacks counts as missing. The collector records it as
+delisted after one minute, and its last known values are up to a minute old."""
 
 MIN_COMMON = 8
 """If most of this many common coins differ, a venue's prices are wrong, not its assets."""
@@ -121,8 +126,9 @@ def cross_market(facts: Mapping[str, VenueFacts], limits: FreshnessLimits, now: 
             fresh.append(fact.reading)
             for entry in _entries(fact, fact.reading, last, _sums(fact, limits, now)):
                 listed[entry[0]].append(entry[1])
-            absent = CrossVenue(fact.venue.name, "unavailable", _UNUSABLE)
-            coins: Iterable[str] = fact.reading.unusable
+            absent = CrossVenue(fact.venue.name, "unavailable")
+            last = _not_read(fact.reading, last)
+            coins: Iterable[str] = {*fact.reading.unusable, *(e.asset for e in last.values())}
         elif fact.reading is not None:
             # What it settled stays true while it is down.
             choices = {e.asset: settled.get(e.contract, ()) for e in fact.reading.contracts}
@@ -139,6 +145,7 @@ def cross_market(facts: Mapping[str, VenueFacts], limits: FreshnessLimits, now: 
             ]
             listed[asset].append(
                 absent._replace(
+                    reason=absent.reason or _reason(fact, asset),
                     last=known,
                     day_ago=day_ago.at,
                     last_before=before,
@@ -152,6 +159,25 @@ def cross_market(facts: Mapping[str, VenueFacts], limits: FreshnessLimits, now: 
     compared.sort(key=lambda each: (each.asset not in MAJORS, -_size(each), each.asset))
     by_asset = {coin.asset: coin for coin in compared}
     return CrossMarket(now, limits, facts, fresh, by_asset, *_market_total(compared))
+
+
+def other_assets(
+    readings: Mapping[str, Perpetuals],
+    known: Mapping[str, LastKnown],
+    limits: FreshnessLimits,
+    now: int,
+) -> dict[str, set[str]]:
+    """The contracts of each venue that are another asset of the same name, by current prices."""
+    facts = {
+        name: VenueFacts(VENUES[name], readings.get(name), known=each)
+        for name, each in known.items()
+    }
+    found: dict[str, set[str]] = defaultdict(set)
+    for coin in cross_market(facts, limits, now).coins.values():
+        for each in coin.venues:
+            if each.state == "different asset" and each.contract is not None:
+                found[each.venue].add(each.contract.contract)
+    return found
 
 
 def _market_total(coins: Iterable[CrossCoin]) -> tuple[dict[str, float], Total]:
@@ -195,6 +221,26 @@ def _by_asset(assets: Iterable[str], last: Mapping[str, KnownValues]) -> dict[st
         if each.asset in found:
             found[each.asset].append(name)
     return found
+
+
+def _not_read(reading: Perpetuals, last: Mapping[str, KnownValues]) -> dict[str, KnownValues]:
+    """The contracts that a fresh reading lacks, until they have been delisted for some minutes."""
+    read = {each.contract for each in reading.contracts}.union(reading.not_crypto)
+    renamed = {each.asset for each in reading.contracts if each.contract not in last}
+    return {
+        name: each
+        for name, each in last.items()
+        if name not in read
+        and (
+            each.asset in reading.unusable
+            or (reading.as_of - each.at < MISSED_FOR and each.asset not in renamed)
+        )
+    }
+
+
+def _reason(fact: VenueFacts, asset: str) -> str:
+    is_unusable = fact.reading is not None and asset in fact.reading.unusable
+    return _UNUSABLE if is_unusable else "its contract is not in the newest reply"
 
 
 _Sums = Mapping[str, tuple[float, float]]

@@ -27,9 +27,6 @@ PRICE, FUNDING, OPEN_INTEREST = "price", "funding", "open-interest"
 MAX_DIFFERENCE = 0.05
 """How far a mark may be from that of the deepest venue before it counts as another asset."""
 
-MAX_OLD_DIFFERENCE = 0.5
-"""The same if one of the prices is the last known one, because the market moves on."""
-
 FLAT_PCT = 1.0
 """A price or a number of coins that changed less in 24 hours is flat."""
 
@@ -239,8 +236,7 @@ def coin_of_venues(
     asset: str, listed: Sequence[CrossVenue], wrong: Collection[str] = ()
 ) -> CrossCoin:
     """Compare the venues; the prices of those in `wrong` differ at most coins."""
-    known = [_price(each) for each in listed if each.venue not in wrong]
-    reference = max((each for each in known if each is not None), key=depth, default=None)
+    reference = _reference(each for each in listed if each.venue not in wrong)
     entries = [_compared(each, reference, wrong) for each in listed]
     settled_to = _common_end(entry for entry in entries if entry.state != "different asset")
     entries = [_settled(entry, settled_to) for entry in entries]
@@ -307,6 +303,24 @@ def _price(entry: CrossVenue) -> Priced | None:
     return Priced(entry.last[0].price / entry.last[0].multiplier, entry, is_current=False)
 
 
+def _reference(entries: Iterable[CrossVenue]) -> Priced | None:
+    """The price of now that the others are compared with: that of the deepest venue.
+
+    While that venue is missing, what was another asset beside it is none.
+    """
+    known = [each for each in map(_price, entries) if each is not None]
+    known = [each for each in known if each.is_current or not _was_other(each.entry)]
+    deepest = max(known, key=depth, default=None)
+    if deepest is None or deepest.is_current:
+        return deepest
+    same = (each for each in known if each.is_current and not _was_other(each.entry))
+    return max(same, key=depth, default=None)
+
+
+def _was_other(entry: CrossVenue) -> bool:
+    return bool(entry.last) and entry.last[0].is_other_asset
+
+
 def depth(known: Priced) -> float:
     """The open interest; while it is unknown or disputed, the last known one."""
     entry = known.entry
@@ -315,27 +329,26 @@ def depth(known: Priced) -> float:
     return sum(old.open_interest_usd for old in entry.last)
 
 
-def is_far(price: float, usual: float, most: float = MAX_DIFFERENCE) -> bool:
-    """Whether a price differs by more than a fraction of the usual one."""
-    return abs(price - usual) > most * usual
+def is_far(price: float, usual: float) -> bool:
+    """Whether a price differs too much from the usual one."""
+    return abs(price - usual) > MAX_DIFFERENCE * usual
 
 
 def _compared(entry: CrossVenue, reference: Priced | None, wrong: Collection[str]) -> CrossVenue:
     """An entry, marked if its price is too far from the deepest venue's."""
     known = _price(entry)
-    if reference is None or known is None or PRICE in entry.disputed:
+    if known is None or PRICE in entry.disputed:
         return entry
+    if reference is None or not known.is_current:  # prices of different times don't compare
+        why = "; ".join(filter(None, ("another asset when we last compared prices", entry.reason)))
+        return entry._replace(state="different asset", reason=why) if _was_other(entry) else entry
     own, price, venue = known.price, reference.price, reference.entry.venue
-    is_current = known.is_current and reference.is_current
-    most = MAX_DIFFERENCE if is_current else MAX_OLD_DIFFERENCE
-    if not is_far(own, price, most):
+    if not is_far(own, price):
         return entry
     why = (
-        f"its mark of {own:.6g} per coin is more than {100 * most:g} % from "
+        f"its mark of {own:.6g} per coin is more than {100 * MAX_DIFFERENCE:g} % from "
         f"{price:.6g} at {VENUES[venue].title}"
     )
-    if entry.contract is None:
-        why += f"; {entry.reason}"
     if entry.venue not in wrong:
         return entry._replace(state="different asset", reason=why)
     why += "; most of its other marks differ as much"

@@ -5,7 +5,7 @@ briefs judge by the evidence that a conclusion carries.
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple, TypeVar
 
@@ -168,6 +168,9 @@ class MarketJudge:
         self._frames = FrameRecord()
         self._framed: int | None = None
         self.last_known, self._known_minute = LastKnown(), 0
+        self.other_assets: Collection[str] | None = None
+        """The contracts that are another asset of the same name; None before the comparison."""
+
         self.disputed: Mapping[Measure, Dispute] = {}
         """What is disputed now: it is recorded with a mark, but nothing is judged by it."""
 
@@ -568,7 +571,10 @@ class MarketJudge:
         """Take the last known values, once per minute."""
         minute = reading.as_of // MINUTE
         if self._known_minute != minute and not self.disputed.keys() & READ:
-            self.last_known, self._known_minute = with_reading(self.last_known, reading), minute
+            others, before = self.other_assets, self.last_known
+            if others is None:
+                others = {name for name, each in before.contracts.items() if each.is_other_asset}
+            self.last_known, self._known_minute = with_reading(before, reading, others), minute
 
     def forget_frames(self, since: int) -> None:
         """Forget the values since a disputed error may have begun."""

@@ -4,7 +4,7 @@ They say how large the missing part of a total was. A disputed value is never am
 that just jumped, because the comparison of venues takes some minutes to dispute it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from msgspec import Struct
 
@@ -34,6 +34,8 @@ class KnownValues(Struct, frozen=True, array_like=True):
     open_interest_coins: float | None = None
     volume_24h_usd: float | None = None
     funding_8h_pct: float | None = None
+    is_other_asset: bool = False
+    """Whether the venues' prices, at one time, showed another asset of the same name."""
 
 
 class LastKnown(Struct, frozen=True):
@@ -52,8 +54,8 @@ def has_jumped(known: KnownValues | None, contract: Perpetual, at: int) -> bool:
     return not before / JUMP < after < before * JUMP
 
 
-def with_reading(known: LastKnown, reading: Perpetuals) -> LastKnown:
-    """The last known values after a reading that is not disputed."""
+def with_reading(known: LastKnown, reading: Perpetuals, others: Collection[str] = ()) -> LastKnown:
+    """The last known values after a reading that is not disputed; `others` are other assets."""
     at, before = reading.as_of, known.contracts
     contracts = {name: each for name, each in before.items() if at - each.at < KEPT_FOR}
     for each in reading.contracts:
@@ -68,6 +70,7 @@ def with_reading(known: LastKnown, reading: Perpetuals) -> LastKnown:
                 each.open_interest_coins,
                 each.volume_24h_usd,
                 each.funding_8h_pct,
+                each.contract in others,
             )
     return LastKnown(contracts)
 
@@ -98,5 +101,6 @@ def _restored(
                 past.open_interest_usd,
                 past.open_interest_coins,
                 funding_8h_pct=past.funding_8h_pct,
+                is_other_asset=wrong[name].is_other_asset,
             )
     return found
