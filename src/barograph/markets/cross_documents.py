@@ -63,9 +63,7 @@ class MissingVenue(WireModel):
 
     venue: str
     reason: str
-    lastUsd: Annotated[
-        Number, _is("Last known open interest, or volume in `volumeMissing`; never disputed.")
-    ]
+    lastUsd: Annotated[Number, _is("Open interest, or volume in `volumeMissing`; never disputed.")]
     lastCoins: Number
     last_as_of: Annotated[Text, _is("Time of that value.")]
 
@@ -107,7 +105,7 @@ class FundingSpread(WireModel):
     highest: Annotated[Text, _is("Of those compared; null if they settled the same.")]
     lowest: Text
     pct8h: Annotated[float, _is("The higher `settledPct8h` less the lower.")]
-    missing: Annotated[list[str], _is("Venues not compared: unknown or disputed.")]
+    missing: Annotated[list[str], _is("Not compared: unknown or disputed.")]
 
 
 class CrossVenueEntry(WireModel):
@@ -137,7 +135,7 @@ class CrossVenueEntry(WireModel):
     settledYearlyPct30d: Number
     openInterestUsd: Annotated[Number, _is("One-sided.")]
     openInterestCoins: Annotated[Number, _is("One-sided, in single coins, also for 1000PEPE.")]
-    sharePct: Annotated[Number, _is("Share of `openInterestWithMissingUsd`, in percent.")]
+    sharePct: Annotated[Number, _is("Of `openInterestWithMissingUsd`, in percent.")]
     volume24hUsd: Annotated[Number, _is("24-hour turnover as reported.")]
     volume24hCoins: Annotated[Number, _is("In single coins.")]
     weightPct: Annotated[Number, _is("Weight in `weightedFundingRatePct8h`, in percent.")]
@@ -174,7 +172,7 @@ class CrossVenueBody(CrossVenueEntry):
 
 class _CrossTotals(WireModel):
     coin: Annotated[str, _is("The coin without multiplier, such as `PEPE`.")]
-    deepestVenue: Annotated[Text, _is("The largest; we compare the other marks with it.")]
+    deepestVenue: Annotated[Text, _is("The largest; other marks are compared with it.")]
     totalOpenInterestUsd: Annotated[
         Number, _is("Known values only: partial if `openInterestMissing` names a venue.")
     ]
@@ -194,13 +192,13 @@ class _CrossTotals(WireModel):
     volumeMissing: list[MissingVenue]
     weightedFundingRatePct8h: Annotated[
         Number,
-        _is("Live rates weighted by open interest: an estimate, without `fundingMissing`."),
+        _is("Live rates by open interest: an estimate, without `fundingMissing`."),
     ]
     weightedFundingWithMissingPct8h: Number
     fundingMissing: list[MissingVenue]
     settledTo: Annotated[
         Text,
-        _is("End of the settled windows at all venues: 00:00, 08:00 or 16:00 UTC."),
+        _is("End of the settled windows: 00:00, 08:00 or 16:00 UTC."),
     ]
     fundingSpread: Annotated[
         FundingSpread | None, _is("Null unless two venues have `settledPct8h`.")
@@ -209,9 +207,7 @@ class _CrossTotals(WireModel):
     liquidations24hAtLeastUsd: Annotated[Number, _is("What we saw: a lower bound.")]
     liquidations24hLongUsd: Annotated[Number, _is("Long positions among them.")]
     liquidations24hShortUsd: Number
-    liquidationsIncomplete: Annotated[
-        list[str], _is("Venues whose liquidations are unknown or not all published.")
-    ]
+    liquidationsIncomplete: Annotated[list[str], _is("Liquidations unknown or not all published.")]
 
 
 class CrossEntry(_CrossTotals):
@@ -272,7 +268,7 @@ class VenueEntry(WireModel):
     liquidationPriceKind: Annotated[Text, _is("Null without liquidations.")]
     openInterestCounting: Counting
     openInterestUsd: Annotated[Number, _is("One-sided: its part of the totals of all coins.")]
-    sharePct: Annotated[Number, _is("Share of `openInterestWithMissingUsd`, in percent.")]
+    sharePct: Annotated[Number, _is("Of `openInterestWithMissingUsd`, in percent.")]
     contracts: Annotated[int | None, _is("Number of its crypto perpetuals.")]
     openInterestContracts: Annotated[int | None, _is("Those with a known open interest.")]
     watchedPct: WatchedPct

@@ -10,7 +10,14 @@ from barograph.markets.cross_coins import CrossCoin
 from barograph.markets.frames import is_near
 from barograph.markets.perpetuals import percent_change
 from barograph.markets.symbols import spelled_names
-from barograph.site.coin_text import Pages, Priced, day_change, priced_at, venues_text
+from barograph.site.coin_text import (
+    Pages,
+    Priced,
+    day_change,
+    priced_at,
+    ranked_funding,
+    venues_text,
+)
 from barograph.site.market_table import MarketRow, MarketTable, Tags, Week, written_columns
 from barograph.venues.records import Frame
 from barograph.venues.registry import VENUES
@@ -55,7 +62,7 @@ def _row(coin: CrossCoin, sources: Sources, usual: str) -> MarketRow:
     numbers = (
         None if priced is None else priced.price,
         day_change(coin),
-        coin.funding_8h_pct,
+        ranked_funding(coin),
         coin.open_interest.at_least_usd,
         None if change is None else change.coins_pct,
         next((pct for pct in weekly if pct is not None), None),
@@ -63,7 +70,7 @@ def _row(coin: CrossCoin, sources: Sources, usual: str) -> MarketRow:
         None,
         coin.volume.at_least_usd,
     )
-    tags = Tags(interest=coin.open_interest, volume=coin.volume)
+    tags = Tags(coin=coin)
     if priced is not None and priced.venue != usual:
         tags = tags._replace(price=VENUES[priced.venue].title)
     return MarketRow(

@@ -69,6 +69,15 @@ def volume_shares(market: CrossMarket) -> dict[str, float]:
     return {venue: 100 * usd / whole for venue, usd in shares.items() if usd}
 
 
+def ranked_funding(coin: CrossCoin) -> float | None:
+    """The weighted rate for order, filters and colours, without a step where a venue fails.
+
+    If a missing venue never had a rate, it is that of the others.
+    """
+    whole = coin.funding_with_missing_8h_pct
+    return coin.funding_8h_pct if whole is None else whole
+
+
 class MarketTotals(NamedTuple):
     """All coins together."""
 

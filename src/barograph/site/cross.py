@@ -31,6 +31,7 @@ from barograph.site.coin_text import (
     missing_text,
     part_bar,
     parts_of,
+    ranked_funding,
     titles_of,
     volume_shares,
 )
@@ -124,7 +125,9 @@ def quiet(note: str) -> str:
 
 def result_cells(coin: CrossCoin) -> str:
     """The cells of the weighted live rate and of the widest spread."""
-    tint = "" if coin.funding_8h_pct is None else f' class="{funding_tint(coin.funding_8h_pct)}"'
+    tint = (
+        f' class="{funding_tint(ranked)}"' if (ranked := ranked_funding(coin)) is not None else ""
+    )
     venues = quiet(spread_venues(coin))
     missing = missing_text(coin.funding_8h_pct, coin.funding_missing)
     lacks = f" <span>{missing}</span>" if missing else ""  # quiet words can't be read on a tint
@@ -165,7 +168,7 @@ def spread_venues(coin: CrossCoin) -> str:
 def _numbers(coin: CrossCoin, rank: int) -> tuple[float | None, ...]:
     spread = None if coin.spread is None else coin.spread.pct_8h
     held, turnover = coin.open_interest.at_least_usd, coin.volume.at_least_usd
-    return rank, held, turnover, coin.funding_8h_pct, spread
+    return rank, held, turnover, ranked_funding(coin), spread
 
 
 def entries_at(coin: CrossCoin, venue: str) -> list[CrossVenue]:

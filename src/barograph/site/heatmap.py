@@ -16,7 +16,14 @@ from barograph.markets.cross_coins import CrossCoin, Total
 from barograph.markets.cross_documents import CROSS_PATH
 from barograph.markets.view import PERPETUALS
 from barograph.site.charts.svg import Box, number, text_of
-from barograph.site.coin_text import Pages, day_change, short_total, venues_text
+from barograph.site.coin_text import (
+    Pages,
+    day_change,
+    missing_text,
+    ranked_funding,
+    short_total,
+    venues_text,
+)
 from barograph.site.paths import HEATMAP_PAGE, MARKETS_PATH
 from barograph.site.responses import Page, PageRouter
 from barograph.site.site import INCOMPLETE_PAGE_MS, Site
@@ -138,15 +145,16 @@ class HeatCell(NamedTuple):
         """All its numbers, as XML."""
         changed = "unknown" if self.change_pct is None else _change(self.change_pct)[0]
         funding, held = self.coin.funding_8h_pct, short_total(self.coin.open_interest)
+        lacks = missing_text(funding, self.coin.funding_missing)
         return text_of(
             f"{self.coin.asset}: open interest {held}, {self.share_pct:.1f} % of all, funding "
-            f"{'unknown' if funding is None else rate(funding)} per 8 h, price in "
-            f"24 h {changed}"
+            f"{'unknown' if funding is None else rate(funding)} per 8 h{lacks and f' {lacks}'}, "
+            f"price in 24 h {changed}"
         )
 
     def number(self, by: By) -> float | None:
         """The number that the colour shows."""
-        return self.coin.funding_8h_pct if by == "funding" else self.change_pct
+        return ranked_funding(self.coin) if by == "funding" else self.change_pct
 
 
 def _change(percent: float) -> tuple[str, str]:

@@ -26,6 +26,7 @@ from barograph.site.coin_text import (
     market_totals,
     missing_text,
     priced_entry,
+    short_missing,
     short_total,
     venues_text,
 )
@@ -89,7 +90,8 @@ def day_movers(market: CrossMarket, pages: Pages) -> tuple[MoverList, ...]:
         if change is not None:
             interest.append((change.coins_pct, coin, short_total(coin.open_interest)))
         if coin.funding_8h_pct is not None:
-            funding.append((_basis_points(coin), coin, rate(coin.funding_8h_pct)))
+            level = f"{rate(coin.funding_8h_pct)} {short_missing(coin.funding_missing)}".rstrip()
+            funding.append((_basis_points(coin), coin, level))
     return (
         MoverList("Price", _largest(pages, prices, change_text)),
         MoverList(_INTEREST, _largest(pages, interest, change_text)),

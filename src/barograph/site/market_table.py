@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple
 from markupsafe import Markup, escape
 
 from barograph.kit.text import HUNDRED, NBSP, coverage, price, usd
-from barograph.markets.cross_coins import Missing, Total
+from barograph.markets.cross_coins import CrossCoin, Missing, Total
 from barograph.markets.perpetuals import day_change, liquidated_day, week_change
 from barograph.markets.regime import EDGES_PCT
 from barograph.markets.symbols import has_page, joined_names, spelled_names, symbol_of
@@ -123,10 +123,8 @@ class Tags(NamedTuple):
 
     price: str = ""
     funding: str = ""
-    interest: Total | None = None
+    coin: CrossCoin | None = None
     """What is known and what is missing; the row is sorted by both together."""
-
-    volume: Total | None = None
 
 
 class MarketRow(NamedTuple):
@@ -339,14 +337,20 @@ def _line(row: MarketRow, root: str, suffix: str, ranks: str, last: str) -> str:
     name = _MULTIPLIER.sub("<wbr>", str(escape(row.name)))
     if row.path is not None:
         name = f'<a href="{root}{row.path}"{title}>{name}</a>'
-    tags = row.tags
+    tags, coin = row.tags, row.tags.coin
     tint = "" if funding is None else f' class="{funding_tint(funding)}"'
-    final = _sum(volume, tags.volume) if last == "volume" else _cell(long, "{:.1f}".format)
+    live, beside = funding, _beside(tags.funding)
+    if coin is not None:  # quiet words can't be read on a tint
+        live = coin.funding_8h_pct
+        beside = _lack(live, coin.funding_missing).replace(' class="missing"', "")
+    interest_cell = _sum(interest, None if coin is None else coin.open_interest)
+    turnover = _sum(volume, None if coin is None else coin.volume)
+    final = turnover if last == "volume" else _cell(long, "{:.1f}".format)
     return (
         f'<tr data-values="{ranks}"{known}><th scope="row">{name}</th>'
         f"{_cell(level, price, _beside(tags.price))}{_change(change, 2)}"
-        f"{_cell(funding, _RATE, _beside(tags.funding), tint)}"
-        f"{_sum(interest, tags.interest)}{_change(interest_change, 1)}"
+        f"{_cell(live, _RATE, beside, tint)}"
+        f"{interest_cell}{_change(interest_change, 1)}"
         f"<td>{'—' if week is None else f'{week:+z.1f}'}{_spark(row.week)}</td>"
         f"{_sides(row.liquidated)}{final}</tr>"
     )
