@@ -84,7 +84,10 @@ NUMBERS: Mapping[str, tuple[Any, ...]] = {
         OpenInterestChange,
     ),
     "Carry": (
-        "`/api/v1/carry`: a coin, then `venues`. Fees and prices are not included.",
+        (
+            "`/api/v1/carry`: a coin, then `venues`. Fees and prices are not included. In a new "
+            "installation, only BTC, ETH and SOL have the change over 30 days in the first month."
+        ),
         CarryCoin,
         CarryVenue,
     ),

@@ -708,7 +708,7 @@ class Point(Record):
     venues: tuple[str, ...] | None = None
     missing: tuple[MissingPoint, ...] | None = None
     by_venue: tuple[float, ...] | None = None
-    completeness: dict[str, str] | None = None
+    completeness: tuple[str, ...] | None = None
     low: float | None = None
     high: float | None = None
     text: str | None = None

@@ -38,10 +38,7 @@ class CarryVenue(WireModel):
     contract: Text
     settledPct: Annotated[Number, _is("Sum of settled rates, in %; null unless all are known.")]
     yearlyPct: Annotated[Number, _is("`settledPct` times 365 / days, not compounded.")]
-    yearlyPctBefore: Annotated[
-        Number,
-        _is("The same for the window before. For 30d, only BTC, ETH and SOL have it at first."),
-    ]
+    yearlyPctBefore: Annotated[Number, _is("The same for the window before.")]
 
 
 class CarryCoin(WireModel):

@@ -37,7 +37,6 @@ from barograph.series.reader import SeriesPage, read_page
 from barograph.settings import Settings
 from barograph.signals.methods import DAILY
 from barograph.signals.reader import FIGURES
-from barograph.venues.facts import Completeness
 from barograph.venues.records import MAJORS
 from barograph.venues.registry import source_of
 
@@ -52,17 +51,15 @@ _ORIGIN = (
     "reports, or `published` as a daily figure."
 )
 _WATCHED = (
-    "Share of the interval's elapsed time in which we watched liquidations, 0 to 1; for venue=all "
-    "the lowest of `venues`. Settlements: 1 if we read the venue then and got the report within 8 "
-    "hours, else 0."
+    "Share of the interval's elapsed time in which we watched liquidations; venue=all: the lowest "
+    "of `venues`. Settlements: 1 if we read the venue then and got the report in 8 hours, else 0."
 )
 _VALUE = (
-    "Read at most 5 minutes after `at`; for liquidations the sum. Null is a gap. For changes the "
-    "new label."
+    "Read at most 5 minutes after `at`; liquidations: the sum. Null is a gap. Changes: the label."
 )
 _DISPUTED = (
     "True if the value contradicts other venues: all conclusions leave it out. Liquidations: the "
-    "sides may be wrong, not their sum."
+    "sides may be wrong."
 )
 
 
@@ -123,8 +120,8 @@ class MeasurePoint(WireModel):
         list[float], Field(default_factory=list, description="The values of `venues`, in order.")
     ]
     completeness: Annotated[
-        dict[str, Completeness],
-        Field(default_factory=dict, description="liquidations of venue=all: by venue."),
+        list[str],
+        Field(default_factory=list, description="liquidations: what each of `venues` publishes."),
     ]
     low: Annotated[float | None, Field(description="venue=all: the lowest price.")] = None
     high: Annotated[float | None, Field(description="venue=all: the highest price.")] = None

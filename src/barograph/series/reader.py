@@ -231,7 +231,7 @@ def _all_row(at: int, columns: Mapping[str, LiquidationColumn]) -> SeriesRow:
         [*inside],
         [{**_UNWATCHED, "venue": venue} for venue in missing],
         [*inside.values()],
-        {venue: VENUES[venue].liquidations for venue in columns},
+        [VENUES[venue].liquidations for venue in inside],
     )
 
 
