@@ -226,12 +226,13 @@ def test_llms_full_txt_has_every_endpoint_with_the_members_and_an_example_of_its
     assert len(found) <= 100_000
 
 
-def _with_short_lists(part: Any) -> Any:
-    """An example with the first entry of each list, and the `count` of a page to match."""
+def _with_short_lists(part: Any, shown: int = 1) -> Any:
+    """An example with the first entry of each list, whose own lists are empty, and the `count` of a
+    page to match."""
     if isinstance(part, list):
-        return [_with_short_lists(each) for each in part[:1]]
+        return [_with_short_lists(each, 0) for each in part[:shown]]
     if isinstance(part, dict):
-        short = {name: _with_short_lists(each) for name, each in part.items()}
+        short = {name: _with_short_lists(each, shown) for name, each in part.items()}
         is_page = {"as_of", "count", "next"} <= part.keys()
         return {**short, "count": min(1, part["count"])} if is_page else short
     return part

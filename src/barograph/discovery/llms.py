@@ -73,7 +73,7 @@ _READING = (
     "where it comes first. The members of all objects are at the end; those without a type are "
     "strings. A bare name is described further up. Left out there: `as_of` (time of the data), "
     "`source` and `notice` (pass them on), `count` and `next` of a list. Examples show only the "
-    "first entry of each list.\n"
+    "first entry of each list, with empty lists in it.\n"
 )
 _SAID = {"as_of", "source", "notice", "count", "next"}
 """Members of many objects, which `_READING` explains."""
@@ -309,12 +309,12 @@ def _success(operation: Schema) -> tuple[str, Schema]:
     return status, body
 
 
-def _cut(part: object) -> object:
-    """An example with only the first entry of each list."""
+def _cut(part: object, shown: int = 1) -> object:
+    """An example with only the first entry of each list, and none of the lists in that entry."""
     if isinstance(part, dict):
-        cut = {name: _cut(each) for name, each in part.items()}
+        cut = {name: _cut(each, shown) for name, each in part.items()}
         return {**cut, "count": min(1, part["count"])} if part.keys() >= _PAGE else cut
-    return [_cut(each) for each in part[:1]] if isinstance(part, list) else part
+    return [_cut(each, 0) for each in part[:shown]] if isinstance(part, list) else part
 
 
 def _objects(schemas: Schema) -> Iterator[str]:
