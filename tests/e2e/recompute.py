@@ -268,6 +268,7 @@ class Checker:
     def __init__(self, base_url: str, data: Path) -> None:
         self._base_url = base_url.rstrip("/")
         self._exchanges = Exchanges(data)
+        self._contracts: dict[tuple[str, str], str] = {}
         self._door = ""
         self.compared: Counter[str] = Counter()
         self.differences: list[str] = []
@@ -571,12 +572,16 @@ class Checker:
                 if total is None:
                     continue  # a settlement of the window is not known yet
                 first = until - span + 1  # the settlement at its start paid for the time before
-                rates = self._exchanges.settled(row["venue"], row["contract"], first, until + 1)
+                name = row["contract"] or self._contracts[row["venue"], symbol]
+                self._contracts[row["venue"], symbol] = name
+                rates = self._exchanges.settled(row["venue"], name, first, until + 1)
                 paid = sum(rates.values())
                 self._equal(what, total, paid, 8)
                 yearly = paid * 365 * DAY / span
                 self._equal(f"{what} per year", row[f"settledYearlyPct{window}"], yearly, 6)
-            if row["settledPct8h"] is not None and row["state"] == "ok":
+            # A venue that is down keeps what it settled.
+            is_compared = row["state"] != "different asset" and "funding" not in row["disputed"]
+            if row["settledPct8h"] is not None and is_compared:
                 settled[row["venue"]] = row["settledPct8h"]
         spread = coin["fundingSpread"]
         self._equal(f"{symbol} has a spread", spread is not None, len(settled) > 1)

@@ -34,7 +34,7 @@ CONTENT = {
     "/venues": {".cards h2": 3, ".cards tbody tr": 12},
     "/heatmap": {".map a[href*=markets]": 25, ".legend li": 10},
     "/heatmap?by=change": {"[aria-current]:text-is('Price change in 24 h')": 1, ".map a": 25},
-    "/carry": {"tbody tr td": 150, "thead a[href*=sort]": 3},
+    "/carry": {"tbody tr td": 150, "thead a[href*=sort]": 2},
     "/funding": {"tbody tr td small": 150, "thead a[href*=sort]": 6},
     "/liquidations": {"#day .lead": 1, "#by-hour svg": 1, "tbody tr": 40},
     "/liquidations?day=yesterday": {"[aria-current]:text-is('Yesterday')": 1, "#by-hour svg": 1},

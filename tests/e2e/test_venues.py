@@ -264,7 +264,7 @@ DISTORTIONS = {
 @pytest.mark.parametrize(
     "cases",
     [
-        pytest.param(list(zip(cycle(NAMES), DISTORTIONS, strict=False)), id="each once"),
+        pytest.param(list(zip(cycle(NAMES[:3]), DISTORTIONS, strict=False))[::-1], id="each once"),
         pytest.param(list(product(NAMES, DISTORTIONS)), id="at each venue", marks=pytest.mark.long),
     ],
 )
@@ -272,7 +272,7 @@ async def test_a_distortion_is_named_within_ten_minutes_of_the_market(
     tmp_path: Path, cases: list[tuple[str, str]]
 ) -> None:
     found = {}
-    async with running_venues(tmp_path, 8) as stack:
+    async with running_venues(tmp_path, 11) as stack:
         for venue, fault in cases:
             await stack.restart()  # nothing is disputed, and levels are new
             for _ in range(12):
@@ -297,6 +297,8 @@ async def test_a_distortion_is_named_within_ten_minutes_of_the_market(
 async def test_the_primary_is_used_again_after_fifteen_minutes(tmp_path: Path) -> None:
     seen = []
     async with running_venues(tmp_path) as stack:
+        for _ in range(2):  # the others must last before one can take over
+            await stack.take_readings(16)
         stack.faults["bybit"].turn_on("geo-block", stack.clock())
         for _ in range(REFUSALS):
             await stack.take_readings()
