@@ -26,6 +26,8 @@ pytestmark = pytest.mark.thorough
 T = TypeVar("T")
 EPOCH = START // HOUR * HOUR - 3 * DAY
 TABLES = {
+    "readings in use": "SELECT resolution, contract, at, last_price, long_account_pct "
+    "FROM readings WHERE venue = 'bybit' AND resolution = 'hour' ORDER BY 1, 2, 3",
     "readings": "SELECT resolution, contract, at, last_price, long_account_pct FROM readings "
     "ORDER BY 1, 2, 3",
     "liquidations": "SELECT at, contract, side, size, price FROM liquidations "
@@ -117,7 +119,7 @@ def test_an_interrupted_replay_gives_the_same_record(whole: Past, empty: Past) -
     assert empty.carry() == len(list(moments(START - 10 * HOUR, START)))
     assert empty.carry() == 0
     assert set(before) <= set(empty.rows("readings"))
-    for table in ("liquidations", "watched"):
+    for table in ("liquidations", "watched", "readings in use"):
         assert empty.rows(table) == whole.rows(table)
     # Reports have the time when they were read.
     assert [row[:-1] for row in empty.rows("reports")] == [r[:-1] for r in whole.rows("reports")]

@@ -74,7 +74,7 @@ _AT_BINANCE: Final = _without(*_ONLY_BYBIT, "unequal-lists", "announcement")
 _STREAM: Final = ("stream-drop", "stream-silence", "stream-duplicates")
 _AT_HYPERLIQUID: Final = _without(*_ONLY_BYBIT, *_STREAM, "418", "unknown-class", "interval-change")
 WITHOUT_STREAM: Final = _without(*_ONLY_BYBIT, *_STREAM, "418", "unequal-lists", "announcement")
-"""The faults of a venue of which nobody reads a stream."""
+"""The faults of a venue that has no stream in the demo."""
 
 
 class MacroFault(StrEnum):
