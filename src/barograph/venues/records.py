@@ -157,6 +157,9 @@ class Perpetuals(Struct, frozen=True):
     unusable: list[str] = []
     """The coins of crypto contracts that `contracts` omits because a value can't be used."""
 
+    doubted: dict[str, str] = {}
+    """Why values are held back, by contract: they jumped."""
+
     announcement: str = ""
     """What the exchange announces, such as maintenance; empty if nothing."""
 
@@ -167,11 +170,13 @@ def classes_left_out(reading: Perpetuals) -> str:
     return ", ".join(f"{count:,} {word or 'unnamed'}" for word, count in largest[:MAX_CLASSES])
 
 
+NO_OPEN_INTEREST = dict.fromkeys(("open_interest_usd", "open_interest_coins", "open_interest_at"))
+
+
 def without_open_interest(reading: Perpetuals) -> Perpetuals:
     """A reading whose open interest is unknown."""
-    none = {"open_interest_usd": None, "open_interest_coins": None, "open_interest_at": None}
     return replace(
-        reading, contracts=tuple(replace(perpetual, **none) for perpetual in reading.contracts)
+        reading, contracts=tuple(replace(each, **NO_OPEN_INTEREST) for each in reading.contracts)
     )
 
 
