@@ -144,6 +144,7 @@ def test_prices_have_a_range(totals: Service) -> None:
 
     first = page["points"][0]
     assert (first["low"], first["value"], first["high"]) == (67_000.0, 67_000.0, 67_000.0)
+    assert first["price_venue"] == "bybit"
 
 
 @pytest.mark.parametrize(
