@@ -87,6 +87,17 @@ def test_another_asset_of_the_same_name_is_neither_inside_nor_missing() -> None:
     assert (point.value, point.missing) == (5.0, [])
 
 
+def test_a_price_that_left_the_others_is_missing_for_a_day() -> None:
+    found = [sample("a", T, 5.0, 2.0), sample("b", T, 7.0)]
+    for hour in (1, 25):
+        found.append(sample("a", T + hour * HOUR, 5.0, 2.0))
+        found.append(sample("b", T + hour * HOUR, 7.0, price=1.1 * PRICE))
+    _, left, *_, other = totals(found, hours=26)
+
+    assert (left.value, left.missing) == (5.0, [MissingValue("b", "disputed", 7.0, T)])
+    assert (other.value, other.missing) == (5.0, [])
+
+
 def test_another_asset_stays_one_while_the_deepest_venue_is_missing() -> None:
     found = [sample("a", T, 5.0), sample("b", T, 7.0, weight=0.5, price=3.0)]
     found.append(sample("b", T + HOUR, 7.0, weight=0.5, price=3.0))

@@ -87,7 +87,7 @@ def test_a_venue_that_goes_down_changes_nothing_while_it_covers_the_same_hours()
         (
             facts(
                 HYPERLIQUID,
-                disputed={"funding": Dispute(HYPERLIQUID, "funding", NOW, "it jumped")},
+                disputed={"funding": Dispute(HYPERLIQUID, "funding", END - 1, "it jumped")},
             ),
             "it jumped",
         ),

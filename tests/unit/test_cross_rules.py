@@ -10,7 +10,7 @@ from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.cross import MISSED_FOR, CrossMarket, VenueFacts, cross_market, other_assets
 from barograph.markets.cross_coins import CrossCoin, Spread
 from barograph.markets.disputes import Dispute, Measure
-from barograph.markets.last_known import CHECKED, KEPT_FOR, KnownValues, LastKnown
+from barograph.markets.last_known import KEPT_FOR, KnownValues, LastKnown
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.reader import CrossReader
 from barograph.markets.settlements import SHORTEST_WINDOW, SettledSums, SettledWindows
@@ -188,23 +188,35 @@ def test_the_collector_tells_other_assets_by_current_prices_of_all_venues() -> N
         name: Perpetuals(NOW, name, (each,), venue=name)
         for name, each in zip((BYBIT, HYPERLIQUID), entries, strict=True)
     }
-    found = other_assets(readings, dict.fromkeys(readings, LastKnown()), LIMITS, NOW)
+    found = other_assets(readings, dict.fromkeys(readings, LastKnown()), {}, LIMITS, NOW)
 
     assert found == {HYPERLIQUID: {"BTC"}}
 
 
-def test_a_jump_of_open_interest_waits_for_the_comparison_of_venues() -> None:
-    doubled = facts(
-        BINANCE, contract(BINANCE, open_interest_usd=8e6), known=last_known(BINANCE, 4e6)
-    )
-    found = btc(*three(binance=doubled))
+def test_what_jumped_is_missing_with_its_last_size_and_the_reason() -> None:
+    whole = three()[2]
+    assert whole.reading is not None
+    doubted = {whole.reading.contracts[0].contract: "its open interest went from $4.00M to $8.00M"}
+    known, none = last_known(BINANCE, 4e6), contract(BINANCE, open_interest_usd=None)
+    for held, away in ((none,), []), ((), ["BTC"]):  # its open interest, or its price
+        reading = replace(whole.reading, contracts=held, doubted=doubted, unusable=away)
+        found = btc(*three(binance=whole._replace(reading=reading, known=known)))
 
-    assert (found.open_interest.usd, found.open_interest.with_missing_usd) == (2_000.0, 4_002_000.0)
-    assert found.deepest == BINANCE  # by its last known open interest
-    assert found.venues[2].reason is not None
-    assert "went from $4.00M to $8.00M in 1 min" in found.venues[2].reason
-    later = last_known(BINANCE, 4e6, at=NOW - CHECKED - 1)
-    assert btc(*three(binance=doubled._replace(known=later))).open_interest.usd == 8_002_000.0
+        assert found.open_interest.usd == 2_000.0
+        assert found.open_interest.with_missing_usd == 4_002_000.0
+        assert "went from $4.00M" in (found.venues[2].reason or "")
+
+
+def test_a_price_that_left_the_others_within_a_day_is_disputed_and_named() -> None:
+    known = {name: day_ago(name, 1e3, 10.0, 100.0) for name in (BYBIT, HYPERLIQUID, BINANCE)}
+    moved = contract(HYPERLIQUID, price=110.0)
+    found = btc(
+        *(facts(each, contract(each), day_ago=known[each]) for each in (BYBIT, BINANCE)),
+        facts(HYPERLIQUID, moved, day_ago=known[HYPERLIQUID]),
+    )
+
+    assert found.venues[2].state == "disputed"
+    assert [each.venue for each in found.open_interest.missing] == [HYPERLIQUID]
 
 
 def test_volume_and_prices_are_of_the_known_venues() -> None:
@@ -263,14 +275,22 @@ def test_a_stale_venue_shows_no_number_and_a_disputed_one_shows_what_it_says() -
     assert (last.price, last.interest_usd, last.funding_8h_pct, last.contract) == (None,) * 4
 
 
-def test_disputed_funding_is_in_no_weight_and_no_spread_but_its_open_interest_counts() -> None:
+def test_disputed_funding_is_in_no_weight_but_its_open_interest_counts() -> None:
     found = btc(*three(hyperliquid=disputing(HYPERLIQUID, "funding")))
 
     assert found.open_interest.usd == 3_000.0
     assert (found.funding_8h_pct, found.weights) == (0.0, [50.0, None, 50.0])
     assert [each.venue for each in found.funding_missing] == [HYPERLIQUID]
+
+
+@pytest.mark.parametrize(("since", "highest"), [(END, HYPERLIQUID), (END - 1, BYBIT)])
+def test_what_was_settled_before_a_dispute_of_funding_counts(since: int, highest: str) -> None:
+    wrong = {"funding": Dispute(HYPERLIQUID, "funding", since, "it jumped")}
+    found = btc(*three(hyperliquid=facts(HYPERLIQUID, contract(HYPERLIQUID), disputed=wrong)))
+
     assert found.spread is not None
-    assert (found.spread.highest, found.spread.lowest) == (BYBIT, BINANCE)
+    assert (found.spread.highest, found.spread.lowest) == (highest, BINANCE)
+    assert found.spread.missing == (() if highest == HYPERLIQUID else (HYPERLIQUID,))
 
 
 def test_the_same_name_at_another_price_is_another_asset_and_named_with_both_marks() -> None:

@@ -1,17 +1,22 @@
-"""The last known values of a venue: never disputed ones, and never a jump of some minutes."""
+"""The last known values of a venue: never disputed ones, and none that is held back."""
+
+import pytest
 
 from barograph.kit.timestamps import MINUTE
 from barograph.markets.frames import FRAME_STEP, FrameRecord, frame_of, stored
-from barograph.markets.last_known import CHECKED, LastKnown, with_reading, without
-from barograph.venues.records import Perpetuals
+from barograph.markets.last_known import CHECKED, HELD, LastKnown, guarded, with_reading, without
+from barograph.venues.records import Frame, PastValues, Perpetuals
 from support.clock import START
 from support.markets import BTC, ETH, SOURCE, changed
+
+OLD = Frame(0, {"BTCUSDT": PastValues(1.0)})
+"""BTC was there a day ago."""
 
 
 def after(known: LastKnown, at: int, **usd: float | None) -> LastKnown:
     contracts = {"BTC": BTC, "ETH": ETH}
     held = tuple(changed(contracts[name], open_interest_usd=each) for name, each in usd.items())
-    return with_reading(known, Perpetuals(at, SOURCE, held))
+    return with_reading(*guarded(known, Perpetuals(at, SOURCE, held), OLD))
 
 
 def values(known: LastKnown) -> dict[str, tuple[int, float]]:
@@ -25,13 +30,48 @@ def test_a_value_stays_when_a_later_reading_has_none_or_lacks_the_contract() -> 
     assert values(after(known, later, BTC=None)) == {"BTC": (START, 5e9), "ETH": (START, 2e9)}
 
 
-def test_a_jump_is_taken_after_the_venues_were_compared() -> None:
+@pytest.mark.parametrize(("usd", "seconds"), [(9e9, CHECKED), (10e9, HELD), (2.5e9, HELD)])
+def test_a_jump_is_held_back_for_a_quarter_of_an_hour_and_a_miscount_for_a_day(
+    usd: float, seconds: int
+) -> None:
     known = after(LastKnown(), START, BTC=5e9)
-    jumped = after(known, START + CHECKED, BTC=10e9)
+    at = START + CHECKED
+    for age in (0, MINUTE, seconds - 1):
+        known = after(known, at + age, BTC=usd)
+        assert values(known) == {"BTC": (START, 5e9)}
+    later = at + seconds
+    assert values(after(known, later, BTC=usd)) == {"BTC": (later, usd)}
+    assert values(after(known, later, BTC=5.1e9)) == {"BTC": (later, 5.1e9)}
 
-    assert values(jumped) == {"BTC": (START, 5e9)}
+
+def test_the_reading_says_what_is_held_back() -> None:
+    doge = changed(BTC, contract="DOGEUSDT", base="DOGE", coin="DOGE", last_price=0.1)
+    known = with_reading(LastKnown(), Perpetuals(START, SOURCE, (BTC, ETH, doge)))
+    jumped = (changed(BTC, open_interest_usd=9e9), ETH, changed(doge, last_price=100.0))
+    _, found = guarded(known, Perpetuals(START + MINUTE, SOURCE, jumped), Frame())
+
+    assert [each.contract for each in found.contracts] == ["BTCUSDT", "ETHUSDT"]
+    assert [each.open_interest_usd is None for each in found.contracts] == [True, False]
+    assert found.unusable == ["DOGE"]
+    assert list(found.doubted) == ["BTCUSDT", "DOGEUSDT"]
+    assert "open interest went from $5.00B to $9.00B" in found.doubted["BTCUSDT"]
+    assert "price of one coin went from 0.1 to 100" in found.doubted["DOGEUSDT"]
+
+
+def test_a_new_contract_may_double_after_a_quarter_of_an_hour() -> None:
+    known = after(LastKnown(), START, ETH=5e9)
+    known = after(known, START + MINUTE, ETH=10e9)
+    later = START + MINUTE + CHECKED
+
+    assert values(known) == {"ETH": (START, 5e9)}
+    assert values(after(known, later, ETH=10e9)) == {"ETH": (later, 10e9)}
+
+
+def test_an_older_value_says_nothing_about_a_jump() -> None:
+    known = after(LastKnown(), START, BTC=5e9)
     at = START + CHECKED + MINUTE
-    assert values(after(jumped, at, BTC=10e9)) == {"BTC": (at, 10e9)}
+
+    assert values(after(known, at, BTC=10e9)) == {"BTC": (at, 10e9)}
 
 
 def test_a_dispute_restores_the_values_from_before_it() -> None:

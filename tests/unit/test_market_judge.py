@@ -530,6 +530,18 @@ def test_two_contracts_of_a_major_that_change_places_stop_nothing() -> None:
     assert hours == [end, end + HOUR, end + 2 * HOUR]
 
 
+def test_a_jump_is_neither_published_nor_recorded(judge: MarketJudge) -> None:
+    stored(judge, judge.conclude(reading(START, (BTC, ETH)), START))
+    at = START + MINUTE
+    doubled = changed(BTC, open_interest_usd=2 * (BTC.open_interest_usd or 0.0))
+    conclusion = stored(judge, judge.conclude(reading(at, (doubled, ETH)), at))
+
+    shown = published(conclusion, PERPETUALS)
+    assert [each.open_interest_usd for each in shown.contracts] == [None, ETH.open_interest_usd]
+    rows = {row.contract: row.open_interest_usd for row in conclusion.readings}
+    assert rows == {"BTCUSDT": None, "ETHUSDT": ETH.open_interest_usd}
+
+
 def test_last_known_values_are_those_from_before_a_dispute(judge: MarketJudge) -> None:
     def known(at: int, usd: float) -> tuple[int, float]:
         held = reading(at, (changed(BTC, open_interest_usd=usd), ETH))

@@ -268,7 +268,8 @@ class Judge:
             market.disputed = disputes.of(venue)
         readings, limits = self._fresh_readings(now), FreshnessLimits(self._max_age)
         last = {venue: market.last_known for venue, market in self._markets.items()}
-        others = other_assets(readings, last, limits, now)
+        day_ago = {name: self._markets[name].day_before(each) for name, each in readings.items()}
+        others = other_assets(readings, last, day_ago, limits, now)
         for venue in readings:
             self._markets[venue].other_assets = others.get(venue, ())
         return [Publication.of(DISPUTES, disputes)]

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from sys import maxsize
 from typing import NamedTuple
 
+from barograph.kit.timestamps import DAY
 from barograph.markets.cross_coins import MAX_DIFFERENCE
 from barograph.markets.last_known import KEPT_FOR
 from barograph.markets.samples import (
@@ -54,6 +55,11 @@ class Sample(NamedTuple):
     def counts(self) -> bool:
         """Whether the value is known and not disputed."""
         return self.value is not None and not self.is_disputed
+
+    @property
+    def why_left_out(self) -> str:
+        """Why it isn't in a total; a value that could count has a price far from the others'."""
+        return "disputed" if self.is_disputed or self.counts else "no value"
 
 
 class MissingValue(NamedTuple):
@@ -129,7 +135,11 @@ def total_points(
         fair = {name: each for name, each in known.items() if name not in others}
         if at >= first:
             names = (name for name, since, until in listed if since <= at < until)
-            lacking = {n: found.get(n) for n in names if n not in fair and n not in others}
+            lacking = {
+                n: found.get(n)
+                for n in names
+                if n not in fair and (n not in others or _was_near(n, last, at))
+            }
             points.append(_point(measure, at, fair, lacking, last))
         last |= fair
     return points
@@ -174,8 +184,7 @@ def _point(
 ) -> TotalPoint:
     missing, filled = [], [*fair.values()]
     for name, sample in lacking.items():
-        unknown = "disputed" if sample is not None and sample.is_disputed else "no value"
-        reason = "no reading" if sample is None else unknown
+        reason = "no reading" if sample is None else sample.why_left_out
         before = last.get(name)
         if before is None:
             missing.append(MissingValue(name.venue, reason))
@@ -209,6 +218,11 @@ def _combined(measure: Measure, samples: Sequence[Sample]) -> float | None:
     weight = sum(each.weight or 0.0 for each in samples)
     rates = [(each.value or 0.0) * (each.weight or 0.0) for each in samples]
     return sum(rates) / weight if weight else None
+
+
+def _was_near(name: ContractName, last: _Samples, at: int) -> bool:
+    """Whether a contract with another price than the others was near them within a day."""
+    return name in last and at - last[name].at <= DAY
 
 
 def _largest(samples: Sequence[Sample]) -> Sample:

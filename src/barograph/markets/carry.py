@@ -16,7 +16,7 @@ from barograph.kit.lists import ListBody, ListHead
 from barograph.kit.timestamps import iso_timestamp
 from barograph.kit.wire import WireModel
 from barograph.markets.cross import CrossMarket
-from barograph.markets.cross_coins import FUNDING, CrossCoin, State
+from barograph.markets.cross_coins import CrossCoin, State
 from barograph.markets.cross_documents import NoNext, Number, Text, VenueName, document_of
 from barograph.markets.settlements import RATE_DIGITS, WINDOW_DAYS, yearly
 
@@ -122,7 +122,7 @@ def _coin(coin: CrossCoin, window: str) -> CarryCoin:
             yearlyPctBefore=yearly(before, days),
         )
         venues.append(venue)
-        if pct is not None and entry.state != "different asset" and FUNDING not in entry.disputed:
+        if pct is not None and entry.state != "different asset":
             rates.append((pct, venue))
     compared = {venue.venue for _, venue in rates}
     listed = (each.venue for each in coin.venues if each.state != "different asset")

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import NamedTuple
 
-from barograph.kit.text import usd
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.markets.cross_coins import (
     OPEN_INTEREST,
@@ -24,12 +23,12 @@ from barograph.markets.cross_coins import (
 )
 from barograph.markets.disputes import Dispute, Measure
 from barograph.markets.frames import is_near
-from barograph.markets.last_known import KEPT_FOR, KnownValues, LastKnown, has_jumped
+from barograph.markets.last_known import KEPT_FOR, KnownValues, LastKnown
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.settlements import SettledSums, SettledWindows
 from barograph.markets.view import FreshnessLimits, is_fresh
 from barograph.venues.facts import Venue
-from barograph.venues.records import MAJORS, Frame, Perpetual, Perpetuals
+from barograph.venues.records import MAJORS, Frame, Perpetuals
 from barograph.venues.registry import VENUES
 
 MISSED_FOR = 3 * MINUTE
@@ -151,7 +150,7 @@ def cross_market(facts: Mapping[str, VenueFacts], limits: FreshnessLimits, now: 
             ]
             listed[asset].append(
                 absent._replace(
-                    reason=absent.reason or _reason(fact, asset),
+                    reason=absent.reason or _reason(fact, asset, names),
                     last=known,
                     day_ago=day_ago.at,
                     last_before=before,
@@ -171,12 +170,13 @@ def cross_market(facts: Mapping[str, VenueFacts], limits: FreshnessLimits, now: 
 def other_assets(
     readings: Mapping[str, Perpetuals],
     known: Mapping[str, LastKnown],
+    day_ago: Mapping[str, Frame],
     limits: FreshnessLimits,
     now: int,
 ) -> dict[str, set[str]]:
-    """The contracts of each venue that are another asset of the same name, by current prices."""
+    """The contracts of each venue that are another asset of the same name, by their prices."""
     facts = {
-        name: VenueFacts(VENUES[name], readings.get(name), known=each)
+        name: VenueFacts(VENUES[name], readings.get(name), known=each, day_ago=day_ago.get(name))
         for name, each in known.items()
     }
     found: dict[str, set[str]] = defaultdict(set)
@@ -245,14 +245,17 @@ def _not_read(reading: Perpetuals, last: Mapping[str, KnownValues]) -> dict[str,
     }
 
 
-def _reason(fact: VenueFacts, asset: str) -> str:
-    is_unusable = fact.reading is not None and asset in fact.reading.unusable
-    return _UNUSABLE if is_unusable else "its contract is not in the newest reply"
+def _reason(fact: VenueFacts, asset: str, names: Iterable[str]) -> str:
+    assert fact.reading is not None
+    doubts = (fact.reading.doubted.get(name) for name in names)
+    usual = _UNUSABLE if asset in fact.reading.unusable else _ABSENT
+    return next(filter(None, doubts), usual)
 
 
 _Sums = Mapping[str, tuple[float, float]]
 _ZERO = (0.0, 0.0)
 _UNUSABLE = "a value of its contract can't be used"
+_ABSENT = "its contract is not in the newest reply"
 
 
 def _sums(facts: VenueFacts, limits: FreshnessLimits, now: int) -> _Sums | None:
@@ -268,13 +271,16 @@ def _entries(
     """Each contract of a fresh reading, by its coin."""
     disputes: dict[str, str] = {name: each.why for name, each in facts.disputed.items()}
     unwatched = frozenset(reading.unwatched)
+    wrong_rates = facts.disputed.get("funding")
+    # What it settled before is a fact.
+    settled_until = reading.as_of if wrong_rates is None else wrong_rates.since
     settled = {} if facts.settled is None else facts.settled.contracts
     day_ago = _day_ago(facts)
     for perpetual in reading.contracts:
         name, multiplier = perpetual.contract, perpetual.multiplier
         known, why = last.get(name), disputes
-        if has_jumped(known, perpetual, reading.as_of):
-            why = {OPEN_INTEREST: _jump(known, perpetual, reading.as_of), **disputes}
+        if name in reading.doubted:
+            why = {OPEN_INTEREST: reading.doubted[name], **disputes}
         yield (
             perpetual.asset,
             CrossVenue(
@@ -289,7 +295,9 @@ def _entries(
                 volume_usd=perpetual.volume_24h_usd,
                 volume_coins=_times(perpetual.volume_24h_coins, multiplier),
                 funding_8h_pct=perpetual.funding_8h_pct,
-                settled_choices=settled.get(name, ()),
+                settled_choices=[
+                    each for each in settled.get(name, ()) if each.end <= settled_until
+                ],
                 liquidated_usd=None if sums is None or name in unwatched else sums.get(name, _ZERO),
                 disputed=tuple(why),
                 last=() if known is None else (known,),
@@ -302,16 +310,6 @@ def _entries(
 
 def _times(size: float | None, multiplier: int) -> float | None:
     return None if size is None else size * multiplier
-
-
-def _jump(known: KnownValues | None, now: Perpetual, at: int) -> str:
-    assert known is not None
-    assert now.open_interest_usd is not None
-    return (
-        f"its open interest went from {usd(known.open_interest_usd)} to "
-        f"{usd(now.open_interest_usd)} in {max(1, round((at - known.at) / MINUTE))} min, which is "
-        "more than a market usually moves: not counted for 15 minutes"
-    )
 
 
 def _wrong_prices(coins: Iterable[Sequence[CrossVenue]]) -> set[str]:

@@ -177,7 +177,7 @@ class Spread(Struct, frozen=True, rename={"pct_8h": "pct8h"}):
     lowest: str | None
     pct_8h: float
     missing: tuple[str, ...] = ()
-    """The venues that are not compared: what they settled is unknown, or their funding disputed."""
+    """The venues that are not compared: what they settled is unknown, or settled in a dispute."""
 
 
 class CrossCoin(NamedTuple):
@@ -353,10 +353,21 @@ def _compared(entry: CrossVenue, reference: Priced | None, wrong: Collection[str
         f"its mark of {own:.6g} per coin is more than {100 * MAX_DIFFERENCE:g} % from "
         f"{price:.6g} at {VENUES[venue].title}"
     )
-    if entry.venue not in wrong:
+    if entry.venue in wrong:
+        why += "; most of its other marks differ as much"
+    elif _was_near(entry.contract, entry.before, reference.entry):
+        why += "; 24 hours ago it was near"
+    else:
         return entry._replace(state="different asset", reason=why)
-    why += "; most of its other marks differ as much"
     return entry._replace(state="disputed", reason=why, disputed=(*entry.disputed, PRICE))
+
+
+def _was_near(contract: Perpetual | None, before: PastValues | None, other: CrossVenue) -> bool:
+    """Whether two contracts had about the same price 24 hours ago, so that one of them is wrong."""
+    if contract is None or before is None or other.contract is None or other.before is None:
+        return False
+    price = before.last_price / contract.multiplier
+    return not is_far(price, other.before.last_price / other.contract.multiplier)
 
 
 def _interest(counted: Sequence[CrossVenue], missing: Sequence[Missing]) -> Total:
@@ -516,11 +527,7 @@ def _settled(entry: CrossVenue, end: int | None) -> CrossVenue:
 
 def _spread(entries: Sequence[CrossVenue]) -> Spread | None:
     """None with fewer than two venues. Of equal ones, the first is named."""
-    rates = [
-        (entry.settled.pct_8h, entry.venue)
-        for entry in entries
-        if entry.settled is not None and FUNDING not in entry.disputed
-    ]
+    rates = [(entry.settled.pct_8h, entry.venue) for entry in entries if entry.settled is not None]
     compared = {venue for _, venue in rates}
     missing = tuple(dict.fromkeys(e.venue for e in entries if e.venue not in compared))
     # A venue with two contracts of a coin has no spread with itself.

@@ -34,7 +34,7 @@ from barograph.markets.frames import (
     frame_of,
     stored,
 )
-from barograph.markets.last_known import LastKnown, with_reading, without
+from barograph.markets.last_known import LastKnown, guarded, with_reading, without
 from barograph.markets.liquidations import LiquidationHour, LiquidationTotals, LiquidationTracker
 from barograph.markets.listings import ListingChange, record_listings
 from barograph.markets.market_events import (
@@ -257,9 +257,11 @@ class MarketJudge:
         the end of an outage.
         """
         is_new = reading is not self.reading  # the last one comes again at a change of venue
-        rows = self._due_rows(reading)
-        if now is not None:
+        if now is not None and is_new:
+            day_ago = self.day_before(reading)
+            self.last_known, reading = guarded(self.last_known, reading, day_ago)
             self._know(reading)
+        rows = self._due_rows(reading)
         if self.is_in_use and "open-interest" in self.disputed:
             reading = without_open_interest(reading)
         live = _bases(reading)
@@ -580,6 +582,10 @@ class MarketJudge:
         """Forget the values since a disputed error may have begun."""
         self._frames.forget_from(since)
         self.last_known = without(self.last_known, since, self._frames.newest_first())
+
+    def day_before(self, reading: Perpetuals) -> Frame:
+        """The frame of 24 hours before a reading."""
+        return self._frames.day_before(reading.as_of)
 
     def _row(
         self, resolution: Resolution, at: int, each: Perpetual, read_at: int, disputed: str

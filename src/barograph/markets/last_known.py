@@ -1,26 +1,52 @@
 """The last known values of every contract of a venue, for when the venue is missing (pure).
 
-They say how large the missing part of a total was. A disputed value is never among them, nor one
-that just jumped, because the comparison of venues takes some minutes to dispute it.
+They say how large the missing part of a total was. They also show what jumped: such a value isn't
+used until the comparison of venues had time to dispute it. A disputed value is never among them,
+nor one that is held back.
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from barograph.kit.timestamps import DAY, MINUTE
-from barograph.venues.records import Frame, Perpetual, Perpetuals
+from barograph.kit.text import usd
+from barograph.kit.timestamps import DAY, MINUTE, iso_timestamp
+from barograph.venues.records import (
+    MAJORS,
+    NO_OPEN_INTEREST,
+    Frame,
+    Perpetual,
+    Perpetuals,
+)
 
 KEPT_FOR = 7 * DAY
 """How long values are kept after the last reading that had them."""
 
 JUMP = 1.7
-"""Open interest that grows or shrinks by this factor within `CHECKED` waits for the comparison. A
-wrong side is a factor of two."""
+"""Open interest that grows or shrinks by this factor between two readings is held back. A wrong
+side is a factor of two."""
+
+PRICE_JUMP = 3.0
+"""The same for prices. A wrong multiplier is a factor of ten or more."""
 
 CHECKED = 15 * MINUTE
+"""How old the value before may be, and how long the one after is held back: long enough for the
+comparison of venues to dispute it."""
+
+MISCOUNTS = 2, 10, 100, 1000, 10_000, 1_000_000
+"""The factors of a wrong side, multiplier or unit."""
+
+TOLERANCE = 0.05
+"""How near to one of these a factor must be to count as such an error."""
+
+HELD = DAY
+"""How long values with such a factor are held back, because no comparison finds the error of a
+single small coin. A new contract may well double."""
+
 JUMP_FLOOR_USD = 1e6
-"""Smaller contracts may jump."""
+"""The open interest of smaller contracts may jump."""
 
 
 class KnownValues(Struct, frozen=True, array_like=True):
@@ -37,6 +63,9 @@ class KnownValues(Struct, frozen=True, array_like=True):
     is_other_asset: bool = False
     """Whether the venues' prices, at one time, showed another asset of the same name."""
 
+    held_until: int | None = None
+    """Until when newer values are held back because they jumped."""
+
 
 class LastKnown(Struct, frozen=True):
     """The contracts of a venue by their full names."""
@@ -44,14 +73,71 @@ class LastKnown(Struct, frozen=True):
     contracts: dict[str, KnownValues] = {}
 
 
-def has_jumped(known: KnownValues | None, contract: Perpetual, at: int) -> bool:
-    """Whether the open interest is too far from its last known value, of minutes ago."""
-    if known is None or not 0 <= at - known.at <= CHECKED:
-        return False
-    before, after = known.open_interest_usd, contract.open_interest_usd
-    if not before or after is None or max(before, after) < JUMP_FLOOR_USD:
-        return False
-    return not before / JUMP < after < before * JUMP
+def guarded(known: LastKnown, reading: Perpetuals, day_ago: Frame) -> tuple[LastKnown, Perpetuals]:
+    """Hold back what jumped; contracts that were there a day ago for longer.
+
+    A contract whose open interest jumped has none, and one whose price jumped is unusable. Prices
+    of BTC, ETH and SOL are not held back: the comparison of venues watches each of them.
+    """
+    held: dict[str, KnownValues] = {}
+    doubted: dict[str, str] = {}
+    unusable = set(reading.unusable)
+    contracts = []
+    for each in reading.contracts:
+        before = known.contracts.get(each.contract)
+        is_old = each.contract in day_ago.contracts
+        jump = None if before is None else _jump(before, each, reading.as_of, is_old=is_old)
+        if before is None or jump is None:
+            contracts.append(each)
+            continue
+        held[each.contract] = replace(before, held_until=jump.until)
+        doubted[each.contract] = jump.why
+        if jump.is_price:
+            unusable.add(each.asset)
+        else:
+            contracts.append(replace(each, **NO_OPEN_INTEREST))
+    if not doubted:
+        return known, reading
+    changed = replace(
+        reading, contracts=tuple(contracts), unusable=sorted(unusable), doubted=doubted
+    )
+    return LastKnown(known.contracts | held), changed
+
+
+class _Jump(NamedTuple):
+    is_price: bool
+    until: int
+    why: str
+
+
+def _jump(before: KnownValues, now: Perpetual, at: int, *, is_old: bool) -> _Jump | None:
+    """How a contract jumped from its last known values; None if it didn't."""
+    if before.held_until is None:
+        is_held = 0 <= at - before.at <= CHECKED
+    else:
+        is_held = at < before.held_until
+    if not is_held:
+        return None
+    price, price_before = now.last_price / now.multiplier, before.price / before.multiplier
+    size, size_before = now.open_interest_usd, before.open_interest_usd
+    factor = _factor(price_before, price)
+    is_price = factor >= PRICE_JUMP and now.asset not in MAJORS
+    if is_price:
+        what = f"price of one coin went from {price_before:.6g} to {price:.6g}"
+    elif not size or not size_before or max(size, size_before) < JUMP_FLOOR_USD:
+        return None
+    else:
+        factor = _factor(size_before, size)
+        what = f"open interest went from {usd(size_before)} to {usd(size)}"
+        if factor < JUMP:
+            return None
+    is_miscount = is_old and any(abs(factor / each - 1) <= TOLERANCE for each in MISCOUNTS)
+    until = before.held_until or at + (HELD if is_miscount else CHECKED)
+    return _Jump(is_price, until, f"its {what} at once: held back until {iso_timestamp(until)}")
+
+
+def _factor(before: float, now: float) -> float:
+    return max(before / now, now / before)
 
 
 def with_reading(known: LastKnown, reading: Perpetuals, others: Collection[str] = ()) -> LastKnown:
@@ -60,7 +146,7 @@ def with_reading(known: LastKnown, reading: Perpetuals, others: Collection[str] 
     contracts = {name: each for name, each in before.items() if at - each.at < KEPT_FOR}
     for each in reading.contracts:
         usd = each.open_interest_usd
-        if usd is not None and not has_jumped(before.get(each.contract), each, at):
+        if usd is not None:
             contracts[each.contract] = KnownValues(
                 at,
                 each.asset,

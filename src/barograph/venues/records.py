@@ -34,7 +34,7 @@ def eight_hour_rate(funding_rate_pct: float, interval_hours: float) -> float:
     return funding_rate_pct * 8 / interval_hours
 
 
-class Perpetual(Struct, frozen=True, omit_defaults=True):
+class Perpetual(Struct, frozen=True, omit_defaults=True, gc=False):
     """One live crypto perpetual contract at one point in time."""
 
     contract: str
@@ -157,6 +157,9 @@ class Perpetuals(Struct, frozen=True):
     unusable: list[str] = []
     """The coins of crypto contracts that `contracts` omits because a value can't be used."""
 
+    doubted: dict[str, str] = {}
+    """Why values are held back, by contract: they jumped."""
+
     announcement: str = ""
     """What the exchange announces, such as maintenance; empty if nothing."""
 
@@ -167,11 +170,13 @@ def classes_left_out(reading: Perpetuals) -> str:
     return ", ".join(f"{count:,} {word or 'unnamed'}" for word, count in largest[:MAX_CLASSES])
 
 
+NO_OPEN_INTEREST = dict.fromkeys(("open_interest_usd", "open_interest_coins", "open_interest_at"))
+
+
 def without_open_interest(reading: Perpetuals) -> Perpetuals:
     """A reading whose open interest is unknown."""
-    none = {"open_interest_usd": None, "open_interest_coins": None, "open_interest_at": None}
     return replace(
-        reading, contracts=tuple(replace(perpetual, **none) for perpetual in reading.contracts)
+        reading, contracts=tuple(replace(each, **NO_OPEN_INTEREST) for each in reading.contracts)
     )
 
 
@@ -250,7 +255,7 @@ class SettledRate(NamedTuple):
     funding_rate_pct: float
 
 
-class PastValues(Struct, frozen=True, array_like=True):
+class PastValues(Struct, frozen=True, array_like=True, gc=False):
     """One contract at a past time, in the units of `Perpetual`."""
 
     last_price: float
