@@ -245,7 +245,6 @@ def test_a_coin_and_the_venues_are_cut_to_what_a_model_needs(
         ({"measure": "price", "symbol": "bitcoin"}, "series/price?symbol=bitcoin&limit=200"),
         ({"measure": "open-interest", "limit": 999}, "series/open-interest?limit=200"),
         ({"measure": "funding", "interval": "hour"}, "series/funding?interval=hour&limit=200"),
-        ({"measure": "price", "venue": "all"}, "series/price?venue=all&limit=200"),
         *(
             ({"measure": "price", first: HOUR_AGO, last: NOW}, f"series/price?from={HOUR_AGO}")
             for first, last in (("from", "to"), ("start", "end"), ("start", "to"))
