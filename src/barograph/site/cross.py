@@ -14,15 +14,11 @@ from barograph.errors import InvalidRequest, NotFound
 from barograph.kit.text import NBSP, rate, usd
 from barograph.markets.cross import CrossMarket, VenueFacts
 from barograph.markets.cross_coins import CrossCoin, CrossVenue, State, Total
-from barograph.markets.cross_documents import (
-    CROSS_PATH,
-    VENUES_PATH,
-    VenueEntry,
-    venue_entries,
-)
+from barograph.markets.cross_documents import CROSS_PATH
 from barograph.markets.samples import DAYS
 from barograph.markets.settlements import WINDOW_DAYS, yearly
 from barograph.markets.symbols import has_page, names_of
+from barograph.markets.venue_documents import VENUES_PATH, VenueEntry
 from barograph.site.chart_reader import ChartReader
 from barograph.site.coin_text import (
     Part,
@@ -393,14 +389,12 @@ async def _coin(site: Site, charts: ChartReader, asset: str, days: int, now: int
 
 
 async def _venues(site: Site, now: int) -> Page:
-    reader, board = site.cross, site.board
-    facts = reader.facts(board)
-    market = await site.compared()
-    entries = venue_entries(facts, reader.roles(board), market, reader.limits, now)
+    known = await site.cross.venues(site.board)
+    market = known.market
     volumes = {} if market is None else volume_shares(market)
     cards = [
         VenueCard(entry, each, volumes.get(entry.venue))
-        for entry, each in zip(entries, facts.values(), strict=True)
+        for entry, each in zip(known.entries(), known.facts.values(), strict=True)
     ]
     body = site.templates.render(
         "venues.html",
