@@ -6,7 +6,6 @@ models describe them.
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import chain, repeat
 from typing import Any
 
 import msgspec
@@ -34,7 +33,7 @@ def encoded_coins(market: CrossMarket) -> list[bytes]:
     """Every coin as JSON, as in the list."""
     encode = msgspec.json.Encoder().encode
     return [
-        encode({**_totals(coin), "venues": [_row(coin, *each) for each in _weighted(coin)]})
+        encode({**_totals(coin), "venues": [_row(coin, each) for each in coin.venues]})
         for coin in market.coins.values()
     ]
 
@@ -54,19 +53,13 @@ def coin_document(market: CrossMarket, coin: CrossCoin) -> Document:
     """One coin, with a row for every configured venue."""
     as_of, venue, source, notice = _head(market)
     head = {"as_of": time_text(as_of), "venue": venue, "source": source, "notice": notice}
-    listed = {each.venue for each in coin.venues}
-    absent = [CrossVenue(name, "not listed") for name in market.facts if name not in listed]
-    weights = chain(coin.weights, repeat(None))
-    rows = [
-        {**_row(coin, each, weight), **_details(market, each)}
-        for each, weight in zip([*coin.venues, *absent], weights, strict=False)
-    ]
+    rows = [{**_row(coin, each), **_details(market, each)} for each in market.entries(coin)]
     return document_of(market, msgspec.json.encode({**head, **_totals(coin), "venues": rows}))
 
 
 def _head(market: CrossMarket) -> ListHead:
-    sources = "; ".join(each.source for each in market.fresh)
-    return ListHead(market.as_of, ",".join(each.venue for each in market.fresh), sources, NOTICE)
+    venues = ",".join(each.venue for each in market.fresh)
+    return ListHead(market.as_of, venues, market.source, NOTICE)
 
 
 def document_of(
@@ -144,11 +137,7 @@ def _prices(each: PriceRange) -> dict[str, Any]:
     return dict(zip(PricesOfVenues.model_fields, each, strict=True))
 
 
-def _weighted(coin: CrossCoin) -> Iterator[tuple[CrossVenue, float | None]]:
-    return zip(coin.venues, coin.weights, strict=True)
-
-
-def _row(coin: CrossCoin, each: CrossVenue, weight: float | None) -> dict[str, Any]:
+def _row(coin: CrossCoin, each: CrossVenue) -> dict[str, Any]:
     settled = each.settled.all_pct if each.settled is not None else (None,) * len(WINDOW_DAYS)
     return {
         "venue": each.venue,
@@ -164,7 +153,7 @@ def _row(coin: CrossCoin, each: CrossVenue, weight: float | None) -> dict[str, A
         "sharePct": rounded(coin.share_pct(each), 2),
         "volume24hUsd": each.volume_usd,
         "volume24hCoins": each.volume_coins,
-        "weightPct": rounded(weight, 2),
+        "weightPct": rounded(coin.weight_pct(each), 2),
     }
 
 
@@ -172,12 +161,11 @@ def _details(market: CrossMarket, each: CrossVenue) -> dict[str, Any]:
     known, facts = each.contract, market.facts[each.venue]
     totals = facts.fresh_totals(market.limits, market.now)
     longs, shorts = (None, None) if each.liquidated_usd is None else each.liquidated_usd
-    at = each.as_of if known is None else known.open_interest_at or each.as_of
     return {
         **{name: None if known is None else getattr(known, field) for name, field in _OWN.items()},
         "basisPct": None if known is None else rounded(known.basis_pct, 6),
         "as_of": time_text(each.as_of),
-        "open_interest_as_of": None if each.interest_usd is None else time_text(at),
+        "open_interest_as_of": time_text(each.interest_at),
         "openInterestCounting": facts.venue.open_interest,
         "disputed": each.disputed,
         "liquidations24h": {
@@ -200,8 +188,8 @@ def _table_rows(coin: CrossCoin) -> Iterator[list[Any]]:
     totals["openInterestChange24h"] = coin.change and rounded(coin.change.usd_pct, 4)
     totals["fundingSpread"] = coin.spread and coin.spread.pct_8h
     totals["priceRange"] = coin.prices and [coin.prices.lowest, coin.prices.highest]
-    for each, weight in _weighted(coin):
-        yield [*totals.values(), *_row(coin, each, weight).values()]
+    for each in coin.venues:
+        yield [*totals.values(), *_row(coin, each).values()]
 
 
 def rounded(value: float | None, digits: int) -> float | None:

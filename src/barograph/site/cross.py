@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from itertools import chain, repeat
 from typing import ClassVar, NamedTuple
 from urllib.parse import quote
 
@@ -202,14 +203,6 @@ class VenueRow(NamedTuple):
     part: Part | None
 
     @property
-    def interest_at(self) -> int | None:
-        """When the open interest was counted."""
-        entry, contract = self.entry, self.entry.contract
-        if contract is None or entry.interest_usd is None:
-            return None
-        return entry.as_of if contract.open_interest_at is None else contract.open_interest_at
-
-    @property
     def liquidations(self) -> tuple[str, str]:
         """The liquidations of 24 hours, and how complete they are."""
         kind, seen = self.facts.venue.liquidations, self.entry.liquidated_usd
@@ -235,7 +228,6 @@ class CoinFacts(NamedTuple):
     coin: CrossCoin
     rows: Sequence[VenueRow]
     market: CrossMarket
-    sources: str
     citation: str
 
     @property
@@ -263,23 +255,16 @@ class CoinFacts(NamedTuple):
 
 def coin_facts(market: CrossMarket, coin: CrossCoin) -> CoinFacts:
     """Collect one coin, with a row for every configured venue."""
-    listed = {venue.venue for venue in coin.venues}
-    absent = [
-        CrossVenue(name, "not listed", "it does not list this coin")
-        for name in market.facts
-        if name not in listed
-    ]
-    parts: list[Part | None] = [*parts_of(coin), *(None for _ in absent)]
+    parts = chain(parts_of(coin), repeat(None))
     rows = [
         VenueRow(each, market.facts[each.venue], part)
-        for each, part in zip([*coin.venues, *absent], parts, strict=True)
+        for each, part in zip(market.entries(coin), parts, strict=False)
     ]
-    sources = "; ".join(each.source for each in market.fresh)
     citation = (
         f"{SITE_NAME}, {coin.asset} at {titles_of(each.venue for each in market.fresh)} as of "
-        f"{utc_text(market.as_of)}. Sources: {sources}. {NOTICE}"
+        f"{utc_text(market.as_of)}. Sources: {market.source}. {NOTICE}"
     )
-    return CoinFacts(coin, rows, market, sources, citation)
+    return CoinFacts(coin, rows, market, citation)
 
 
 class VenueCard(NamedTuple):
