@@ -570,10 +570,14 @@ class MarketJudge:
         return [stored(frame_of(reading.as_of, reading.contracts))]
 
     def _know(self, reading: Perpetuals) -> None:
-        """Take the last known values, once per minute."""
-        minute = reading.as_of // MINUTE
-        if self._known_minute != minute and not self.disputed.keys() & READ:
-            others, before = self.other_assets, self.last_known
+        """Take the last known values, once per minute, and of new contracts at once."""
+        minute, before = reading.as_of // MINUTE, self.last_known
+        is_new = any(
+            each.open_interest_usd is not None and each.contract not in before.contracts
+            for each in reading.contracts
+        )
+        if (is_new or self._known_minute != minute) and not self.disputed.keys() & READ:
+            others = self.other_assets
             if others is None:
                 others = {name for name, each in before.contracts.items() if each.is_other_asset}
             self.last_known, self._known_minute = with_reading(before, reading, others), minute
