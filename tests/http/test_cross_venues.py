@@ -1,5 +1,6 @@
 """`/api/v1/venues` and `/api/v1/cross`: the same coin at every venue."""
 
+import asyncio
 import csv
 import gzip
 import io
@@ -16,6 +17,7 @@ from barograph.markets.cross_documents import CrossBody, CrossList, VenueList
 from barograph.markets.disputes import DISPUTES, Dispute, Disputes
 from barograph.markets.failover import VENUE_IN_USE, VenueInUse
 from barograph.markets.last_known import KnownValues, LastKnown
+from barograph.markets.reader import CrossReader
 from barograph.markets.view import DAY_AGO, EXCHANGE_HEALTH, LAST_KNOWN, PERPETUALS
 from barograph.terms.sources import TERMS, Unconfirmed
 from barograph.venues.records import ExchangeHealth, Frame, PastValues, Perpetuals
@@ -280,3 +282,17 @@ def test_after_a_change_of_venue_the_plain_feeds_belong_to_the_other_one(two: Se
     assert [each["inUse"] for each in two.ask(VENUES).json()["venues"]] == [False, True]
     assert two.ask(f"{CROSS}/BTC").json()["totalOpenInterestUsd"] == 6e9
     assert b"We have used Hyperliquid since 2026-11-06 21:20 UTC" in two.ask("/").body
+
+
+def test_while_venues_are_compared_others_get_the_comparison_before(two: Service) -> None:
+    reader = CrossReader(two.settings)
+
+    async def read() -> list[int]:
+        old = await reader.market(two.board)
+        two.clock.pass_seconds(5)
+        new = asyncio.create_task(reader.market(two.board))
+        await asyncio.sleep(0)  # it begins
+        meanwhile = await reader.market(two.board)
+        return [market.now for market in (old, meanwhile, await new)]
+
+    assert asyncio.run(read()) == [START, START, START + 5_000]

@@ -19,7 +19,10 @@ MARKETS = {venue: VenueMarket(WORLD, venue) for venue in VENUES}
 def fingerprint(market: VenueMarket, times: list[int]) -> dict[int, list[object]]:
     return {
         time: [
-            *((market.mark(each, time), market.funding_rate(each, time)) for each in some),
+            *(
+                (market.quote(each, time).mark_price, market.funding_rate(each, time))
+                for each in some
+            ),
             *market.liquidations(time - HOUR, time),
         ]
         for time in times
@@ -40,12 +43,12 @@ def test_prices_funding_and_positions_resemble_bybits(venue: str, share: float) 
     ours, theirs = [], []
     for each in market.contracts(NOW):
         price = WORLD.price(each.model, NOW) * each.scale
-        assert market.price(each, NOW) == pytest.approx(price, rel=0.001)
-        assert market.price(each, NOW) != price
+        assert market.quote(each, NOW).price == pytest.approx(price, rel=0.001)
+        assert market.quote(each, NOW).price != price
         ours.append(market.funding_rate(each, NOW) * 8 / each.funding_hours)
         theirs.append(WORLD.funding_rate(each.model, NOW) * 8 / each.model.funding_hours)
         if each.coin in {"BTC", "ETH", "SOL"}:
-            held = market.open_interest(each, NOW) / WORLD.open_interest(each.model, NOW)
+            held = market.quote(each, NOW).open_interest / WORLD.open_interest(each.model, NOW)
             assert held == pytest.approx(share, rel=0.3)
     # Each averages the premium since its own last settlement.
     assert 0.8 < correlation(ours, theirs) < 1
@@ -82,8 +85,8 @@ def test_the_traps_of_real_listings_are_there() -> None:
     classes = [binance[name].asset_class for name in names]
     assert classes == ["EQUITY", "COIN", "INDEX", "PREMARKET", "COMMODITY", "COIN"]
     prices = [
-        MARKETS[HYPERLIQUID].mark(hyperliquid[ours], NOW)
-        / MARKETS[BINANCE].mark(binance[theirs], NOW)
+        MARKETS[HYPERLIQUID].quote(hyperliquid[ours], NOW).mark_price
+        / MARKETS[BINANCE].quote(binance[theirs], NOW).mark_price
         for ours, theirs in (("kDOGS", "DOGSUSDT"), ("AI", "AIUSDT"))
     ]
     assert prices[0] == pytest.approx(1000, rel=0.001)

@@ -194,14 +194,14 @@ async def test_it_reads_the_simulated_gate_as_its_market_is() -> None:
     assert kept.keys() == {each.name for each in live}
     for each in live:
         assert kept[each.name].open_interest_coins == pytest.approx(
-            market.open_interest(each, LATER), rel=0.05
+            market.quote(each, LATER).open_interest, rel=0.05
         )
     pepe = market.contract("PEPE_USDT", LATER)
     assert pepe is not None
     for values in (prices, coins, shares):
         assert [each.at for each in values] == list(range(span[1], end, HOUR))
-    assert prices[-1].value == pytest.approx(market.price(pepe, end - HOUR), rel=1e-3)
-    assert coins[-1].value == pytest.approx(market.open_interest(pepe, end - HOUR), rel=1e-3)
+    assert prices[-1].value == pytest.approx(market.quote(pepe, end - HOUR).price, rel=1e-3)
+    assert coins[-1].value == pytest.approx(market.quote(pepe, end - HOUR).open_interest, rel=1e-3)
     assert shares[-1].value == pytest.approx(100 * market.long_share(pepe, end - HOUR), abs=0.1)
     assert share.long_account_pct == pytest.approx(shares[-1].value, abs=5)
     settled = market.settlements(pepe, span[1], end - 1)

@@ -59,7 +59,7 @@ async def test_gate_counts_contracts_on_one_side_and_signs_the_position() -> Non
     pepe = market.contract("PEPE_USDT", NOW)
     assert pepe is not None
     coins = listed["PEPE_USDT"]["position_size"] * float(listed["PEPE_USDT"]["quanto_multiplier"])
-    assert coins == pytest.approx(market.open_interest(pepe, NOW), rel=1e-3)
+    assert coins == pytest.approx(market.quote(pepe, NOW).open_interest, rel=1e-3)
     assert float(listed["PEPE_USDT"]["mark_price"]) < 0.001  # of one coin
     sides = {
         (each.time // SECOND, each.symbol): each.side

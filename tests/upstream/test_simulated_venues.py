@@ -15,7 +15,7 @@ import httpx2
 import msgspec
 import pytest
 from joserfc.jwk import ECKey
-from msgspec.structs import replace
+from msgspec.structs import astuple
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidStatus
 from websockets.typing import Origin
@@ -24,8 +24,10 @@ from barograph.errors import ConfigurationError
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
 from barograph.venues.bybit.decode import decode_tickers
 from barograph.venues.bybit.history import decode_ratios
+from barograph.venues.bybit.messages import Batch, decode_message
 from barograph.venues.kit.contract_cache import Contract as ListedContract
 from barograph.venues.kit.past_pages import newest_share
+from barograph_demo.replay.observations import liquidation_of, long_accounts_of, perpetual_of
 from barograph_demo.servers import binance_rest, rest
 from barograph_demo.servers.binance import BAN_MS as BINANCE_BAN_MS
 from barograph_demo.servers.binance import running_binance
@@ -40,7 +42,7 @@ from barograph_demo.servers.hyperliquid import WEIGHT_PER_MINUTE, running_hyperl
 from barograph_demo.servers.identity import running_identity
 from barograph_demo.servers.macro_server import running_macro
 from barograph_demo.servers.registry import FAULTS_BY_SERVER
-from barograph_demo.servers.tickers import newest_ratio, position_tickers
+from barograph_demo.servers.stream import liquidation_messages
 from barograph_demo.world.contracts import LIVE_SYMBOLS, live_symbols
 from barograph_demo.world.liquidations import LONG
 from barograph_demo.world.macro import MacroWorld
@@ -189,26 +191,26 @@ def test_bybits_past_of_an_hour_is_what_its_tickers_showed_then(hour: int) -> No
 
 @pytest.mark.parametrize("since", [0, 1, 31])
 @pytest.mark.parametrize("past_the_hour", [0, 21 * MINUTE, HOUR - 1])
-def test_the_replays_short_replies_decode_like_the_complete_ones(
+def test_the_replay_observes_what_the_service_reads_from_the_exchange(
     since: int, past_the_hour: int
 ) -> None:
     at = EPOCH + since * HOUR + past_the_hour
     kept = {name: ListedContract(name.removesuffix("USDT")) for name in live_symbols(at)}
     listed = [each for each in WORLD.contracts(at) if each.symbol in kept]
-    short = decode_tickers(position_tickers(WORLD, listed, at), kept, at).perpetuals
-    complete = decode_tickers(msgspec.json.encode(ask_bybit(at, "tickers")), kept, at).perpetuals
-    # The replay needs no other prices and no volumes.
-    others = ("mark_price", "index_price", "volume_24h_usd", "volume_24h_coins")
-    nothing: dict[str, Any] = dict.fromkeys(others)
-    assert short == {name: replace(each, **nothing) for name, each in complete.items()}
-    assert len(short) == len(kept)
+    answered = decode_tickers(msgspec.json.encode(ask_bybit(at, "tickers")), kept, at).perpetuals
+    assert {each.symbol: perpetual_of(WORLD, each, at) for each in listed} == answered
+    assert len(answered) == len(kept)
     for contract in listed[:5]:
         query = {"symbol": contract.symbol, "period": "5min", "limit": "3"}
         whole = msgspec.json.encode(ask_bybit(at, "account-ratio", **query))
         name = contract.symbol
-        share = newest_share(decode_ratios(newest_ratio(WORLD, contract, at), name), name)
+        share = long_accounts_of(WORLD, contract, at)
         assert share == newest_share(decode_ratios(whole, name), name)
         assert 0 <= at - share.sampled_at < 5 * MINUTE
+    batches = map(decode_message, liquidation_messages(WORLD, at, at + HOUR))
+    sent = [each for batch in batches if isinstance(batch, Batch) for each in batch.liquidations]
+    ours = map(liquidation_of, WORLD.liquidations(at, at + HOUR))
+    assert sorted(map(astuple, ours)) == sorted(map(astuple, sent))
 
 
 @asynccontextmanager

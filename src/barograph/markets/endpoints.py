@@ -1,14 +1,16 @@
 """The free market endpoints, of one venue and of all venues compared."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 from starlette.requests import Request
 
 from barograph.board.board import Board
 from barograph.errors import InvalidRequest
+from barograph.kit.caches import SingleFlight
 from barograph.kit.documents import Document, HotKey
 from barograph.kit.http import ApiRouter, DocumentResponse
 from barograph.kit.lists import (
@@ -75,6 +77,8 @@ from barograph.markets.symbols import (
     symbol_of,
 )
 from barograph.venues.records import majors_first
+
+T = TypeVar("T")
 
 
 def market_routes(board: Board, reader: MarketReader) -> ApiRouter:
@@ -188,71 +192,97 @@ def perpetual_routes(answer: PerpetualsAnswer) -> ApiRouter:
 
 
 class CrossAnswer:
-    """Renders the cross-venue view; the first request after a comparison renders a document."""
+    """Renders the cross-venue view.
+
+    The first request after a comparison renders a long document, in a thread; meanwhile, others get
+    the one before.
+    """
 
     def __init__(self, board: Board, reader: CrossReader) -> None:
         self.board, self.reader = board, reader
-        self._market: CrossMarket | None = None
-        self._coins: Sequence[bytes] = ()
-        self._carry: dict[str, list[CarryCoin]] = {}
-        self._documents: dict[HotKey, Document] = {}
+        self._kept: dict[str, _Rendered[Any]] = {}
+        self._flights: SingleFlight[str, _Rendered[Any]] = SingleFlight()
 
-    def venues(self) -> Document:
+    async def venues(self) -> Document:
         """The configured venues."""
         reader, board = self.reader, self.board
+        market = await reader.known_market(board)
         facts, roles = reader.facts(board), reader.roles(board)
-        market = reader.known_market(board)
         return venues_document(facts, roles, market, reader.limits, board.clock())
 
-    def listed(self, given: Mapping[str, str]) -> Document:
+    async def listed(self, given: Mapping[str, str]) -> Document:
         """All coins, or the first up to `limit`; raises as `CrossReader.market`."""
-        limit, market = page_limit(given), self._current()
-        self._coins = self._coins or encoded_coins(market)
-        if "limit" in given and limit < len(self._coins):
-            return cross_document(market, self._coins[:limit], compress=False)
-        return self._kept(
-            [(CROSS_PATH, b"")], lambda: cross_document(market, self._coins, compress=True)
-        )
+        limit = page_limit(given)
+        market, coins, document = await self._rendered(CROSS_PATH, _all_coins)
+        if "limit" in given and limit < len(coins):
+            return cross_document(market, coins[:limit], compress=False)
+        return self._hot(document, (CROSS_PATH, b""))
 
-    def table(self) -> Document:
+    async def table(self) -> Document:
         """All coins as CSV; raises as `CrossReader.market`."""
-        market = self._current()
-        keys = [(f"{CROSS_PATH}.csv", b""), (CROSS_PATH, b"format=csv")]
-        return self._kept(keys, lambda: cross_table(market))
+        path = f"{CROSS_PATH}.csv"
+        document = (await self._rendered(path, lambda market: ((), cross_table(market)))).document
+        return self._hot(document, (path, b""), (CROSS_PATH, b"format=csv"))
 
-    def one(self, text: str) -> Document:
+    async def one(self, text: str) -> Document:
         """One coin; raises as `CrossReader.market` and `coin`."""
-        market = self._current()
+        market = await self.reader.market(self.board)
         coin = self.reader.coin(market, text)
-        keys = [(f"{CROSS_PATH}/{coin.asset}", b"")]
-        return self._kept(keys, lambda: coin_document(market, coin))
+        return self._hot(coin_document(market, coin), (f"{CROSS_PATH}/{coin.asset}", b""))
 
-    def carry(self, given: Mapping[str, str], *, is_table: bool = False) -> Document:
+    async def carry(self, given: Mapping[str, str], *, is_table: bool = False) -> Document:
         """What positions earned or paid; raises as `CrossReader.market` and `coin`."""
-        limit, market = page_limit(given) if "limit" in given else None, self._current()
+        limit = page_limit(given) if "limit" in given else None
         window = one_of(given, "window", WINDOW_DAYS, DEFAULT_WINDOW, InvalidRequest)
-        coins = self._carry[window] = self._carry.get(window) or carry(market, window)
+        path = CARRY_PATH + (".csv" if is_table else "")
+        render = partial(_all_carry, window=window, is_table=is_table)
+        market, coins, document = await self._rendered(f"{path}?{window}", render)
+        if not given.keys() - {"window"}:
+            return self._hot(document, (path, urlencode(given).encode()))
         if "coin" in given:
             asset = self.reader.coin(market, given["coin"]).asset
             coins = [coin for coin in coins if coin.coin == asset]
-        write = partial(carry_document, market, coins[:limit], window, is_table=is_table)
-        if given.keys() - {"window"}:
-            return write()
-        path = CARRY_PATH + (".csv" if is_table else "")
-        return self._kept([(path, urlencode(given).encode())], write)
+        return carry_document(market, coins[:limit], window, is_table=is_table)
 
-    def _current(self) -> CrossMarket:
-        market = self.reader.market(self.board)
-        if market is not self._market:
-            self._market, self._coins, self._carry, self._documents = market, (), {}, {}
-        return market
+    async def _rendered(
+        self, key: str, render: Callable[[CrossMarket], tuple[Sequence[T], Document]]
+    ) -> "_Rendered[T]":
+        market, kept = await self.reader.market(self.board), self._kept.get(key)
+        if kept is not None and kept.market is market:
+            return kept
+        if kept is not None and key in self._flights and self.board.clock() < kept.document.until:
+            return kept
 
-    def _kept(self, keys: Sequence[HotKey], render: Callable[[], Document]) -> Document:
-        if keys[0] not in self._documents:
-            self._documents[keys[0]] = render()
+        async def work() -> _Rendered[T]:
+            return _Rendered(market, *await asyncio.to_thread(render, market))
+
+        kept = self._kept[key] = await self._flights.do(key, work)
+        return kept
+
+    def _hot(self, document: Document, *keys: HotKey) -> Document:
         # The board drops it at the next change of any data.
-        self.board.hot |= dict.fromkeys(keys, self._documents[keys[0]])
-        return self._documents[keys[0]]
+        self.board.hot |= dict.fromkeys(keys, document)
+        return document
+
+
+class _Rendered(NamedTuple, Generic[T]):
+    """Coins of a comparison, and the document of all of them."""
+
+    market: CrossMarket
+    coins: Sequence[T]
+    document: Document
+
+
+def _all_coins(market: CrossMarket) -> tuple[Sequence[bytes], Document]:
+    coins = encoded_coins(market)
+    return coins, cross_document(market, coins, compress=True)
+
+
+def _all_carry(
+    market: CrossMarket, window: str, *, is_table: bool
+) -> tuple[Sequence[CarryCoin], Document]:
+    coins = carry(market, window)
+    return coins, carry_document(market, coins, window, is_table=is_table)
 
 
 def cross_routes(answer: CrossAnswer) -> ApiRouter:
@@ -265,7 +295,7 @@ def cross_routes(answer: CrossAnswer) -> ApiRouter:
     )
     async def venues(request: Request) -> DocumentResponse:
         given_parameters(request.query_params, (), "")
-        return DocumentResponse(answer.venues(), clock())
+        return DocumentResponse(await answer.venues(), clock())
 
     @router.get(f"{CROSS_PATH}.csv")
     @router.get(
@@ -284,7 +314,8 @@ def cross_routes(answer: CrossAnswer) -> ApiRouter:
     async def cross(request: Request) -> DocumentResponse:
         given = given_parameters(request.query_params, _CROSS_PARAMETERS, "")
         is_table = wants_csv(request.url.path, given)
-        return DocumentResponse(answer.table() if is_table else answer.listed(given), clock())
+        document = await (answer.table() if is_table else answer.listed(given))
+        return DocumentResponse(document, clock())
 
     @router.get(f"{CARRY_PATH}.csv")
     @router.get(
@@ -299,7 +330,7 @@ def cross_routes(answer: CrossAnswer) -> ApiRouter:
     async def read_carry(request: Request) -> DocumentResponse:
         given = given_parameters(request.query_params, _CARRY_PARAMETERS, "")
         is_table = wants_csv(request.url.path, given)
-        return DocumentResponse(answer.carry(given, is_table=is_table), clock())
+        return DocumentResponse(await answer.carry(given, is_table=is_table), clock())
 
     @router.get(
         f"{CROSS_PATH}/{{coin}}",
@@ -312,7 +343,7 @@ def cross_routes(answer: CrossAnswer) -> ApiRouter:
     )
     async def coin(request: Request) -> DocumentResponse:
         given_parameters(request.query_params, (), "")
-        return DocumentResponse(answer.one(request.path_params["coin"]), clock())
+        return DocumentResponse(await answer.one(request.path_params["coin"]), clock())
 
     return router
 

@@ -1,6 +1,8 @@
 """Reads the board: a fresh view of one venue, or all venues compared."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -9,6 +11,7 @@ from barograph.board.board import Board
 from barograph.board.feeds import Feed
 from barograph.errors import NotFound, UpstreamUnavailable
 from barograph.events.records import NewEvent
+from barograph.kit.caches import SingleFlight
 from barograph.kit.timestamps import SECOND
 from barograph.markets.cross import CrossMarket, VenueFacts, cross_market
 from barograph.markets.cross_coins import CrossCoin
@@ -43,7 +46,7 @@ WRITE_TIME = 10 * SECOND
 """The longest that the collector takes to store a reading."""
 
 KEPT_MS = 5 * SECOND
-"""How long a comparison is kept: for 700 coins at five venues, it takes up to 100 ms."""
+"""How long a comparison is kept: for 700 coins at five venues, it takes a thread up to 100 ms."""
 
 
 def freshness_limits(settings: Settings) -> FreshnessLimits:
@@ -163,6 +166,7 @@ class CrossReader:
             (feed.name, name): feed.of(name) for feed in followed for name in self._names
         }
         self._kept: CrossMarket | None = None
+        self._flights: SingleFlight[str, CrossMarket] = SingleFlight()
         self._by_name: ContractIndex = {}
         self._stale_in = -1
 
@@ -179,8 +183,10 @@ class CrossReader:
         disputes = board.latest(DISPUTES) or Disputes(0)
         return {name: self._facts(board, name, in_use, disputes) for name in self._names}
 
-    def market(self, board: Board) -> CrossMarket:
+    async def market(self, board: Board) -> CrossMarket:
         """Every coin at the venues that this instance may read.
+
+        A thread compares them; meanwhile, other callers get the comparison before.
 
         Raises:
             UpstreamUnavailable: no venue has a fresh reading.
@@ -188,14 +194,15 @@ class CrossReader:
         now, kept = board.clock(), self._kept
         if self._stale_in == board.changes:  # only a new reading can change that
             raise UpstreamUnavailable
-        if kept is None or not kept.now <= now < min(kept.until, kept.now + KEPT_MS):
-            kept = self._kept = self._compare(board, now)
-        return kept
+        is_new = kept is not None and now < kept.now + KEPT_MS
+        if kept is not None and kept.now <= now < kept.until and (is_new or "" in self._flights):
+            return kept
+        return await self._flights.do("", partial(self._compare, board, now))
 
-    def known_market(self, board: Board) -> CrossMarket | None:
+    async def known_market(self, board: Board) -> CrossMarket | None:
         """The same; None if no venue has a fresh reading."""
         try:
-            return self.market(board)
+            return await self.market(board)
         except UpstreamUnavailable:
             return None
 
@@ -217,21 +224,16 @@ class CrossReader:
             raise NotFound(f"unknown coin; {CROSS_PATH} lists every coin")
         return contract.asset
 
-    def _compare(self, board: Board, now: int) -> CrossMarket:
-        unconfirmed = board.latest(TERMS)
+    async def _compare(self, board: Board, now: int) -> CrossMarket:
+        unconfirmed, changes = board.latest(TERMS), board.changes
         unused = () if unconfirmed is None else unconfirmed.names
         facts = {name: known for name, known in self.facts(board).items() if name not in unused}
-        readings = [known.reading for known in facts.values() if known.reading is not None]
-        names: dict[str, Perpetual] = {}
-        for reading in reversed(readings):  # the first configured venue wins
-            names |= index_of(reading)
-        for reading in readings:
-            names |= {listed.asset.upper(): listed for listed in reading.contracts}
-        self._by_name = names
-        market = cross_market(facts, self.limits, now)
+        self._by_name = await asyncio.to_thread(_names, facts)
+        market = await asyncio.to_thread(cross_market, facts, self.limits, now)
         if not market.fresh:
-            self._stale_in = board.changes
+            self._stale_in = changes
             raise UpstreamUnavailable
+        self._kept = market
         return market
 
     def _facts(self, board: Board, name: str, in_use: str, disputes: Disputes) -> VenueFacts:
@@ -251,3 +253,14 @@ class CrossReader:
             latest(DAY_AGO),
             board.latest(self._feeds[LAST_KNOWN.name, name]) or LastKnown(),
         )
+
+
+def _names(facts: Mapping[str, VenueFacts]) -> ContractIndex:
+    """Every coin by its names in readings of any age."""
+    readings = [known.reading for known in facts.values() if known.reading is not None]
+    names: dict[str, Perpetual] = {}
+    for reading in reversed(readings):  # the first configured venue wins
+        names |= index_of(reading)
+    for reading in readings:
+        names |= {listed.asset.upper(): listed for listed in reading.contracts}
+    return names

@@ -71,7 +71,7 @@ class SettledFunding(NamedTuple):
     """Whether we weren't reading the venue then, or read the report more than 8 hours later."""
 
 
-class SettledSums(Struct, frozen=True, array_like=True):
+class SettledSums(Struct, frozen=True, array_like=True, gc=False):
     """What one contract settled in the windows that end at `end`, in percent."""
 
     end: int

@@ -70,6 +70,13 @@ def tool_reads(
             document = market_state_document(markets.view(board, now))
         return document.body
 
+    async def read_cross(query: Query, _: Scope) -> bytes:
+        read = cross.one(query["coin"]) if "coin" in query else cross.venues()
+        return cross_result((await read).body)
+
+    async def read_carry(query: Query, _: Scope) -> bytes:
+        return page_result((await cross.carry(query)).body, BY_NAME[tools.CARRY].output)
+
     return {
         tools.MARKET_STATE: read_market_state,
         tools.DERIVATIVES: lambda query, _: derivatives_result(
@@ -79,12 +86,8 @@ def tool_reads(
         tools.PERPETUALS: lambda query, _: perpetuals_result(
             perpetuals().body, query["sort"], int(query["limit"]), PERPETUAL
         ),
-        tools.CROSS: lambda query, _: cross_result(
-            (cross.one(query["coin"]) if "coin" in query else cross.venues()).body
-        ),
-        tools.CARRY: lambda query, _: page_result(
-            cross.carry(query).body, BY_NAME[tools.CARRY].output
-        ),
+        tools.CROSS: read_cross,
+        tools.CARRY: read_carry,
         tools.BRIEFS: lambda query, _: briefs.document(board, int(query["limit"]), clock()).body,
         tools.SIGNALS: lambda *_: signals.document(board, clock()).body,
         tools.GUIDES: lambda *_: guides.body,

@@ -94,9 +94,10 @@ def carry_routes(router: PageRouter, site: Site) -> None:
 
 
 async def _carry(site: Site, query: CarryQuery, now: int) -> Page:
-    market = site.compared
-    await asyncio.sleep(0)
-    rows = Markup() if market is None else carry_rows(market, query, site.templates.root)
+    market = await site.compared()
+    root, rows = site.templates.root, Markup()
+    if market is not None:
+        rows = await asyncio.to_thread(carry_rows, market, query, root)
     titles = [VENUES[venue].title for venue in ([] if market is None else market.facts)]
     pair, *others = (Column("", title) for title in ("Best pair, per year", "Change", *titles))
     body = site.templates.render(

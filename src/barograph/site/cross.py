@@ -328,7 +328,7 @@ def cross_page_routes(router: PageRouter, site: Site, charts: ChartReader) -> No
 
     @router.get(f"{CROSS_FOLDER}{{coin}}")
     async def read_coin(request: Request, coin: str) -> Response:
-        _ = site.compared  # also finds the names of the coins
+        await site.compared()  # also finds the names of the coins
         try:
             asset = site.cross.asset(coin)
         except (InvalidRequest, NotFound):
@@ -347,11 +347,10 @@ def cross_page_routes(router: PageRouter, site: Site, charts: ChartReader) -> No
 
 
 async def _cross(site: Site, query: CrossQuery, now: int) -> Page:
-    market = site.compared
-    await asyncio.sleep(0)  # several hundred rows take a while: let cached reads go in between
-    rows = [] if market is None else select_rows(market, query)
-    body_rows = table_rows(rows, site.templates.root)
-    await asyncio.sleep(0)
+    market = await site.compared()
+    # Several hundred rows take a while, so a thread writes them.
+    rows = [] if market is None else await asyncio.to_thread(select_rows, market, query)
+    body_rows = await asyncio.to_thread(table_rows, rows, site.templates.root)
     body = site.templates.render(
         "cross.html",
         here=CROSS_PAGE,
@@ -369,7 +368,7 @@ async def _cross(site: Site, query: CrossQuery, now: int) -> Page:
 
 async def _coin(site: Site, charts: ChartReader, asset: str, days: int, now: int) -> Page:
     drawn = await or_none(charts.total(asset, "open-interest", days))
-    market = site.compared
+    market = await site.compared()
     coin = None if market is None else market.coins.get(asset)
     facts = None if market is None or coin is None else coin_facts(market, coin)
     body = site.templates.render(
@@ -396,7 +395,7 @@ async def _coin(site: Site, charts: ChartReader, asset: str, days: int, now: int
 async def _venues(site: Site, now: int) -> Page:
     reader, board = site.cross, site.board
     facts = reader.facts(board)
-    market = site.compared
+    market = await site.compared()
     entries = venue_entries(facts, reader.roles(board), market, reader.limits, now)
     volumes = {} if market is None else volume_shares(market)
     cards = [

@@ -68,10 +68,6 @@ def _rate(entry: CrossVenue) -> tuple[str, str]:
     return "", f'{shown} <br><span class="quiet" title="{reason}">{state}</span>'
 
 
-ROWS_AT_ONCE = 200
-"""How many rows are written before cached reads may go in between."""
-
-
 def funding_routes(router: PageRouter, site: Site) -> None:
     """The route of the page."""
 
@@ -83,15 +79,10 @@ def funding_routes(router: PageRouter, site: Site) -> None:
 
 
 async def _funding(site: Site, query: CrossQuery, now: int) -> Page:
-    market = site.compared
-    await asyncio.sleep(0)
+    market = await site.compared()
     venues = list(site.cross.facts(site.board) if market is None else market.facts)
-    rows = [] if market is None else select_rows(market, query, venues)
-    written: list[Markup] = []
-    for start in range(0, len(rows), ROWS_AT_ONCE):
-        part = rows[start : start + ROWS_AT_ONCE]
-        written.append(funding_rows(part, venues, site.templates.root))
-        await asyncio.sleep(0)
+    rows = [] if market is None else await asyncio.to_thread(select_rows, market, query, venues)
+    written = await asyncio.to_thread(funding_rows, rows, venues, site.templates.root)
     body = site.templates.render(
         "funding.html",
         here=MARKETS_PATH,
@@ -102,7 +93,7 @@ async def _funding(site: Site, query: CrossQuery, now: int) -> Page:
         columns=funding_columns(venues),
         numbers=(*NUMBERS, *venues),
         shown=len(rows),
-        rows=Markup("\n").join(written),
+        rows=written,
         api_path=CROSS_PATH,
     )
     return Page(body, since=now, until=now + INCOMPLETE_PAGE_MS if market is None else market.until)

@@ -327,11 +327,11 @@ def heatmap_routes(router: PageRouter, site: Site) -> None:
 
 
 async def _heatmap(site: Site, by: By, now: int) -> Page:
-    market = site.compared
+    market = await site.compared()
     drawn = None if market is None else heatmap(market, site.coin_page)
-    await asyncio.sleep(0)  # several hundred coins take a while: let cached reads go in between
-    layouts = [] if drawn is None else [fit(drawn.cells, size) for size in SIZES]
-    await asyncio.sleep(0)
+    layouts = []
+    if drawn is not None:  # several hundred coins take a while
+        layouts = [await asyncio.to_thread(fit, drawn.cells, size) for size in SIZES]
     body = site.templates.render(
         "heatmap.html",
         here=MARKETS_PATH,

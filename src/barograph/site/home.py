@@ -73,7 +73,7 @@ def home_routes(router: PageRouter, site: Site, charts: ChartReader, log: Public
 
 async def _home(site: Site, charts: ChartReader, log: PublicLog, days: int, at: int) -> Page:
     view = site.view(at)
-    now = _market_now(site, view)
+    now = await _market_now(site, view)
     recorded = await or_none(_read_record(site, charts, days))
     briefs, events = _briefs(site, at), recent_events(site.board)
     status = site.status.status(site.board, at)
@@ -133,8 +133,8 @@ def _from_record(
     return shown
 
 
-def _market_now(site: Site, view: MarketView | None) -> MarketNow | None:
-    market = site.compared
+async def _market_now(site: Site, view: MarketView | None) -> MarketNow | None:
+    market = await site.compared()
     if market is None:
         return None
     counted = site.board.latest(LIQUIDATIONS)

@@ -1,8 +1,7 @@
 """`/markets`: the table of perpetuals, and a page for each."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -35,11 +34,6 @@ from barograph.site.series_charts import Chart, chosen_days, days_query
 from barograph.site.site import INCOMPLETE_PAGE_MS, Site, or_none, redirect, unknown_name
 from barograph.venues.records import ContractName
 from barograph.venues.registry import VENUES
-
-T = TypeVar("T")
-R = TypeVar("R")
-
-ROWS_PER_STEP = 200
 
 
 def market_page_routes(router: PageRouter, site: Site, charts: ChartReader) -> None:
@@ -87,16 +81,15 @@ async def _table(site: Site, venue: str, now: int) -> MarketTable | None:
     in_use = site.cross.roles(site.board).in_use
     weeks = await or_none(site.series.week(venue))
     week_ago = await or_none(site.series.week_ago(view.perpetuals))
-    rows = await _in_steps(
-        view.perpetuals.contracts,
-        lambda part: market_rows(view, part, weeks, week_ago, is_in_use=venue == in_use),
-    )
+    contracts, is_in_use = view.perpetuals.contracts, venue == in_use
+    write = partial(market_rows, view, contracts, weeks, week_ago, is_in_use=is_in_use)
+    rows = await asyncio.to_thread(write)
     return market_table(view, rows, has_weeks=weeks is not None and week_ago is not None)
 
 
 async def _coin_table(site: Site) -> MarketTable | None:
     """All coins; None without a fresh reading of any venue."""
-    market = site.compared
+    market = await site.compared()
     if market is None:
         return None
     weeks, week_ago = {}, {}
@@ -105,17 +98,8 @@ async def _coin_table(site: Site) -> MarketTable | None:
         week_ago[reading.venue] = await or_none(site.series.week_ago(reading))
     known = Sources(site.coin_page, weeks, week_ago)
     usual = usual_venue(market)
-    rows = await _in_steps([*market.coins.values()], lambda part: coin_rows(part, known, usual))
+    rows = await asyncio.to_thread(coin_rows, market.coins.values(), known, usual)
     return coin_table(market, rows, usual, is_complete=None not in weeks.values())
-
-
-async def _in_steps(items: Sequence[T], work: Callable[[Sequence[T]], list[R]]) -> list[R]:
-    """Several hundred rows take a while: let cached reads go in between."""
-    done: list[R] = []
-    for start in range(0, len(items), ROWS_PER_STEP):
-        done += work(items[start : start + ROWS_PER_STEP])
-        await asyncio.sleep(0)
-    return done
 
 
 async def _markets(site: Site, query: MarketsQuery, now: int) -> Page:
@@ -128,7 +112,6 @@ async def _markets(site: Site, query: MarketsQuery, now: int) -> Page:
     last = site.markets.reading(site.board, venue or None)
     rows = [] if table is None else table.select(query)
     ranks = ranks_of([] if table is None else table.rows)
-    await asyncio.sleep(0)
     body = site.templates.render(
         "markets.html",
         here=MARKETS_PATH,
@@ -148,13 +131,10 @@ async def _markets(site: Site, query: MarketsQuery, now: int) -> Page:
         nouns="perpetuals" if venue else "coins",
         api_path=PERPETUALS_PATH if venue else CROSS_PATH,
         api_query="" if venue in {"", in_use} else f"?venue={venue}",
-        rows=[]
+        rows=""
         if table is None
-        else await _in_steps(
-            rows, lambda part: [table_rows(table, part, site.templates.root, ranks)]
-        ),
+        else await asyncio.to_thread(table_rows, table, rows, site.templates.root, ranks),
     )
-    await asyncio.sleep(0)
     return Page(body, since=now, until=_until(table, now))
 
 
@@ -176,7 +156,7 @@ async def _market(
     if view is not None and listed is not None:
         week_ago = await or_none(site.series.week_ago(view.perpetuals))
         market = market_facts(view, found, week_ago)
-    compared = site.compared if site.has_venues else None
+    compared = await site.compared() if site.has_venues else None
     coin = None if compared is None else compared.coins.get(found.perpetual.asset)
     drawn = None if last is None else await or_none(_charts(charts, last.venue, found, days))
     body = site.templates.render(

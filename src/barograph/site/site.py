@@ -228,10 +228,9 @@ class Site(NamedTuple):
         """Whether there is more than one venue to compare."""
         return len(self.cross.facts(self.board)) > 1
 
-    @property
-    def compared(self) -> CrossMarket | None:
+    async def compared(self) -> CrossMarket | None:
         """Every coin at all venues; None without a fresh reading."""
-        return self.cross.known_market(self.board)
+        return await self.cross.known_market(self.board)
 
     @property
     def switched(self) -> str:

@@ -34,7 +34,7 @@ def eight_hour_rate(funding_rate_pct: float, interval_hours: float) -> float:
     return funding_rate_pct * 8 / interval_hours
 
 
-class Perpetual(Struct, frozen=True, omit_defaults=True):
+class Perpetual(Struct, frozen=True, omit_defaults=True, gc=False):
     """One live crypto perpetual contract at one point in time."""
 
     contract: str
@@ -255,7 +255,7 @@ class SettledRate(NamedTuple):
     funding_rate_pct: float
 
 
-class PastValues(Struct, frozen=True, array_like=True):
+class PastValues(Struct, frozen=True, array_like=True, gc=False):
     """One contract at a past time, in the units of `Perpetual`."""
 
     last_price: float

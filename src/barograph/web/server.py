@@ -4,6 +4,7 @@ Its defaults have traps; each line below that avoids one has a test in `tests/e2
 """
 
 import asyncio
+import gc
 import logging
 import mmap
 import os
@@ -179,10 +180,12 @@ def web_app() -> ASGIApp:
     settings = Settings.from_environment(os.environ)
     configure_logs(settings.log_level, settings.log_format)
     try:
-        return _create_app(settings)
+        app = _create_app(settings)
     except Exception:  # Python would print it, in its own format
         log.exception("a web worker can't start")
         sys.exit(1)
+    gc.freeze()  # what lives as long as the worker would make every full collection longer
+    return app
 
 
 def _create_app(settings: Settings) -> ASGIApp:

@@ -1,10 +1,11 @@
 """The demo's past as the simulated exchange reports it, computed in another process.
 
-The exchange's answers go through the same decoders as those of the real one. The other process
-imports only this module, so that it starts quickly.
+The records are what the decoders read from the exchange's answers; encoding and decoding so many
+would take most of the time. The other process imports only this module, so that it starts quickly.
 """
 
 import asyncio
+import gc
 import os
 import signal
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
@@ -23,16 +24,9 @@ from barograph.kit.operating_system import die_with_parent
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.frames import StoredFrame, stored
 from barograph.markets.samples import STEPS
-from barograph.venues.bybit.decode import (
-    contracts_of,
-    decode_instruments,
-    decode_tickers,
-)
-from barograph.venues.bybit.history import decode_ratios
-from barograph.venues.bybit.messages import Batch, decode_message
+from barograph.venues.bybit.decode import contracts_of, decode_instruments
 from barograph.venues.bybit.rest import open_envelope
 from barograph.venues.kit.contract_cache import Contract as ListedContract
-from barograph.venues.kit.past_pages import newest_share
 from barograph.venues.records import (
     MAJORS,
     Frame,
@@ -40,13 +34,14 @@ from barograph.venues.records import (
     LongAccounts,
     PastValues,
     Perpetual,
+    Side,
 )
+from barograph.venues.registry import BYBIT, coin_of
 from barograph_demo.replay.other_venues import FRAMES_EVERY, Moment, VenuePast, observe_others
 from barograph_demo.servers.rest import answer
-from barograph_demo.servers.stream import liquidation_messages
-from barograph_demo.servers.tickers import decimal, newest_ratio, position_tickers
 from barograph_demo.world.contracts import Contract
-from barograph_demo.world.world import World
+from barograph_demo.world.liquidations import LONG, SimulatedLiquidation
+from barograph_demo.world.world import RATIO_PERIOD, World
 
 BATCH = 24
 """Observations that are handed over together; the judge waits for the first ones."""
@@ -105,7 +100,7 @@ async def observe(
         return
     loop = asyncio.get_running_loop()
     pool = ProcessPoolExecutor(
-        PROCESSES, get_context("spawn"), initializer=die_with_parent, initargs=(os.getpid(),)
+        PROCESSES, get_context("spawn"), initializer=_begin, initargs=(os.getpid(),)
     )
     try:
         with _children_ignore_interrupts():
@@ -122,6 +117,11 @@ async def observe(
         yield done, _DECODER.decode(await job)
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _begin(parent: int) -> None:
+    die_with_parent(parent)
+    gc.disable()  # the process ends soon, and collecting takes a tenth of its time
 
 
 def steps(start: int, instants: Sequence[int]) -> list[Step]:
@@ -160,28 +160,22 @@ def _observe(world: World, step: Step) -> MarketObservation:
     since, at, in_full, _ = step
     kept = _kept(world.seed, world.epoch, at // DAY)
     contracts = [contract for contract in world.perpetuals if contract.symbol in kept]
+    bitcoin = next(each for each in contracts if each.coin == "BTC")
     counted = (
         contracts if in_full else [contract for contract in contracts if contract.coin in MAJORS]
     )
-    tickers = decode_tickers(position_tickers(world, contracts, at), kept, at)
-    batches = [decode_message(message) for message in liquidation_messages(world, since, at)]
     return MarketObservation(
         at,
         since,
-        tuple(tickers.perpetuals.values()),
+        tuple(perpetual_of(world, each, at) for each in contracts),
+        [long_accounts_of(world, each, at) for each in counted],
         [
-            newest_share(decode_ratios(newest_ratio(world, each, at), each.symbol), each.symbol)
-            for each in counted
-        ],
-        [
-            liquidation
-            for batch in batches
-            if isinstance(batch, Batch)
-            for liquidation in batch.liquidations
+            liquidation_of(each)
+            for each in world.liquidations(since, at)
             # Those before a midnight belong to a contract that is delisted then.
-            if liquidation.contract in _kept(world.seed, world.epoch, liquidation.at // DAY)
+            if each.symbol in _kept(world.seed, world.epoch, each.time // DAY)
         ],
-        [(time, _bitcoin(world, time)) for time in _between(step, PACE)],
+        [(time, perpetual_of(world, bitcoin, time)) for time in _between(step, PACE)],
         [
             stored(Frame(time, {each.symbol: _past_price(world, each, time) for each in contracts}))
             for time in _between(step, FRAME_STEP)
@@ -202,30 +196,51 @@ def _between(step: Step, pace: int) -> range:
     return range(since // pace * pace + pace, at if is_recent else since, pace)
 
 
-def _bitcoin(world: World, time: int) -> Perpetual:
-    """As the exchange would send it, but not encoded and decoded, because there are very many."""
-    contract = next(each for each in world.perpetuals if each.coin == "BTC")
-    price = _price(world, contract, time)
-    coins = round(world.open_interest(contract, time), contract.size_decimals)
+def perpetual_of(world: World, contract: Contract, time: int) -> Perpetual:
+    """What the service reads from a ticker of the exchange."""
+    state = world.market(contract).state(time)
+    coins = contract.open_interest_usd / contract.price * state.interest
+    turnover = contract.open_interest_usd * state.turnover
+    coin, multiplier = _coin(contract.coin)
     return Perpetual(
         contract=contract.symbol,
         base=contract.coin,
-        last_price=price,
-        funding_rate_pct=100 * float(decimal(world.funding_rate(contract, time))),
+        last_price=round(state.last, contract.price_decimals),
+        funding_rate_pct=round(100 * round(world.funding_rate(contract, time), 8), 6) + 0.0,
         funding_interval_hours=contract.funding_hours,
         next_funding_time=world.next_funding(contract, time),
-        open_interest_usd=coins * price,
-        open_interest_coins=coins,
+        open_interest_usd=round(coins * state.last, 2),
+        open_interest_coins=round(coins, contract.size_decimals),
+        coin=coin,
+        multiplier=multiplier,
+        mark_price=round(state.mark_price, contract.price_decimals),
+        index_price=round(state.index_price, contract.price_decimals),
+        volume_24h_usd=round(turnover, 4),
+        volume_24h_coins=round(turnover / state.last, 4),
     )
 
 
+@cache
+def _coin(base: str) -> tuple[str, int]:
+    coin, multiplier = coin_of(BYBIT, base)
+    return "" if multiplier == 1 else coin, multiplier
+
+
+def long_accounts_of(world: World, contract: Contract, time: int) -> LongAccounts:
+    """What the service reads from the exchange's newest count of accounts."""
+    share = round(100 * round(world.long_share(contract, time), 4), 2)
+    return LongAccounts(contract.symbol, share, time - time % RATIO_PERIOD)
+
+
+def liquidation_of(each: SimulatedLiquidation) -> Liquidation:
+    """What the service reads from the exchange's stream."""
+    side: Side = "long" if each.side == LONG else "short"
+    return Liquidation(each.time, each.symbol, side, float(each.size), float(each.price))
+
+
 def _past_price(world: World, contract: Contract, time: int) -> PastValues:
-    return PastValues(_price(world, contract, time))
-
-
-def _price(world: World, contract: Contract, time: int) -> float:
     """The price as the exchange writes it."""
-    return float(f"{world.price(contract, time):.{contract.price_decimals}f}")
+    return PastValues(round(world.price(contract, time), contract.price_decimals))
 
 
 @cache

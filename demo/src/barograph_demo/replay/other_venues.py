@@ -7,12 +7,11 @@ them. The values are those that the simulated venues' own history has.
 from functools import cache
 from typing import NamedTuple
 
-from barograph.kit.timestamps import DAY, HOUR, MINUTE
+from barograph.kit.timestamps import HOUR, MINUTE
 from barograph.markets.frames import NEAR, StoredFrame, frame_of, stored
 from barograph.markets.listings import ListingChange
 from barograph.markets.store import ReadingRow
-from barograph.venues.kit.cells import percent
-from barograph.venues.records import Perpetual, SettledRate
+from barograph.venues.records import Perpetual
 from barograph.venues.registry import VENUES as FACTS
 from barograph_demo.world.randomness import MAJORS
 from barograph_demo.world.venues import (
@@ -29,9 +28,6 @@ from barograph_demo.world.world import World
 FRAMES_EVERY = 10 * MINUTE
 """Near enough for a frame within five minutes of every moment."""
 
-SETTLED_EVERY = 8 * HOUR
-"""How often settled funding is read."""
-
 _RATE_PLACES = {GATE: 6, HYPERLIQUID: 10}
 
 COARSE_HOURS = 4
@@ -45,7 +41,6 @@ class VenuePast(NamedTuple):
     venue: str
     readings: list[ReadingRow]
     frames: list[StoredFrame]
-    settled: list[SettledRate]
     listings: list[ListingChange]
     """Every contract, at the first time."""
 
@@ -69,58 +64,49 @@ class Moment(NamedTuple):
         """Whether of all coins, not only the majors: on the coarsest grid and in the last day."""
         return self.has_rows and (self.is_last_day or self.at // HOUR % COARSE_HOURS == 0)
 
-    @property
-    def is_settled(self) -> bool:
-        """Whether settled funding is read."""
-        return self.at % SETTLED_EVERY == 0
-
 
 def observe_others(world: World, moment: Moment) -> list[VenuePast]:
     """What the venues recorded at a time."""
-    if not (moment.has_rows or moment.is_framed or moment.is_settled):
+    if not (moment.has_rows or moment.is_framed):
         return []
     return [_observe(_market(world, venue), moment) for venue in VENUES]
 
 
 def _observe(market: VenueMarket, moment: Moment) -> VenuePast:
-    at, listed, past = (
-        moment.at,
-        _listed(market, moment.at),
-        VenuePast(market.venue, [], [], [], []),
-    )
+    at, listed, past = moment.at, _listed(market), VenuePast(market.venue, [], [], [])
+    if not (moment.is_framed or moment.has_all_rows):
+        listed = [each for each in listed if each.coin in MAJORS]
+    perpetuals = [_perpetual(market, each, at) for each in listed]
     if moment.is_framed:
-        perpetuals = [_perpetual(market, each, at) for each in listed]
         past.frames.append(stored(frame_of(at, perpetuals)))
     if moment.has_rows:
-        rows = (each for each in listed if moment.has_all_rows or each.coin in MAJORS)
-        past.readings.extend(_row(market, each, at) for each in rows)
-    if moment.is_settled:
-        past.settled.extend(
-            SettledRate(each.name, time, _pct(market, rate))
-            for each in listed
-            for time, rate in market.settlements(each, at - SETTLED_EVERY + 1, at)
+        past.readings.extend(
+            _row(market, contract, each, at)
+            for contract, each in zip(listed, perpetuals, strict=True)
+            if moment.has_all_rows or contract.coin in MAJORS
         )
     if moment.is_first:
         past.listings.extend(
-            ListingChange(each.name, at, each.coin, each.multiplier) for each in listed
+            ListingChange(each.name, at, each.coin, each.multiplier) for each in _listed(market)
         )
     return past
 
 
-def _listed(market: VenueMarket, now: int) -> list[VenueContract]:
-    """The contracts that the service reads."""
+@cache
+def _listed(market: VenueMarket) -> list[VenueContract]:
+    """The contracts that the service reads, which are the same at all times."""
     quote = FACTS[market.venue].quote
     return [
         each
-        for each in market.contracts(now)
+        for each in market.contracts(market.world.epoch)
         if (each.asset_class, each.status, each.quote) == (COIN, TRADING, quote)
     ]
 
 
 def _perpetual(market: VenueMarket, contract: VenueContract, at: int) -> Perpetual:
     """The values as rounded as the venue sends them."""
-    last = round(market.price(contract, at), contract.price_decimals)
-    mark, coins = market.mark(contract, at), market.open_interest(contract, at)
+    last, index, mark, _, coins, turnover = market.quote(contract, at)
+    last = round(last, contract.price_decimals)
     is_mark = FACTS[market.venue].price_kind == "mark"
     if is_mark:
         last = mark = round(mark, contract.price_decimals)
@@ -129,30 +115,27 @@ def _perpetual(market: VenueMarket, contract: VenueContract, at: int) -> Perpetu
         coins = round(coins / contract.lot) * contract.lot
     else:
         coins = round(coins, contract.size_decimals)
-    turnover = market.turnover(contract, at - DAY, at)
+    # The next report must not revise the rate, so it is read as the adapter reads it.
+    places = _RATE_PLACES.get(market.venue, 8)
+    rate = round(market.funding_rate(contract, at), places)
     return Perpetual(
         contract=contract.name,
         base=contract.base,
         last_price=last,
-        funding_rate_pct=_pct(market, market.funding_rate(contract, at)),
+        funding_rate_pct=round(100 * rate, places - 2) + 0.0,
         funding_interval_hours=contract.funding_hours,
         next_funding_time=market.next_funding(contract, at),
         open_interest_usd=coins * mark,
         open_interest_coins=coins,
         mark_price=None if is_mark else mark,
-        index_price=market.index(contract, at),
+        index_price=index,
         volume_24h_usd=turnover,
         volume_24h_coins=turnover / last,
     )
 
 
-def _pct(market: VenueMarket, rate: float) -> float:
-    """A rate in percent, read as the adapter does: the next report must not revise it."""
-    return percent(f"{rate:.{_RATE_PLACES.get(market.venue, 8)}f}")
-
-
-def _row(market: VenueMarket, contract: VenueContract, at: int) -> ReadingRow:
-    each, has_shares = _perpetual(market, contract, at), FACTS[market.venue].has_long_accounts
+def _row(market: VenueMarket, contract: VenueContract, each: Perpetual, at: int) -> ReadingRow:
+    has_shares = FACTS[market.venue].has_long_accounts
     return ReadingRow(
         "hour",
         each.contract,

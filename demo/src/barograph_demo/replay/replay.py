@@ -1,9 +1,8 @@
 """Replays the demo's past through the collector's own code: record, judge, publish."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import aclosing
-from functools import partial
 from urllib.parse import parse_qsl
 
 import httpx2
@@ -35,7 +34,7 @@ from barograph.stances.revise import revision_of
 from barograph.upstream.etf import decode_history
 from barograph.upstream.files import FileClient
 from barograph.venues.bybit.exchange import BybitExchange
-from barograph.venues.records import MAJORS, Perpetuals, SettledRate
+from barograph.venues.records import MAJORS, Perpetuals
 from barograph.venues.registry import BYBIT, VENUES
 from barograph_demo.replay.observations import MarketObservation, observe
 from barograph_demo.replay.other_venues import VenuePast
@@ -125,12 +124,9 @@ async def _replay(
                 if await writer.issue(seen.since, seen.at, now):
                     await past.judge.refresh(writer.database, seen.at)
                 await asyncio.sleep(0)  # lets the running write continue
-                if seen.at >= now - STANCE_DAYS * DAY:
-                    writer.settled += [(each.venue, each.settled) for each in seen.others]
             progress(done, len(instants))
     await writer.flush()
     await writer.finish()
-    await writer.record_settled(now)
     return len(instants)
 
 
@@ -205,8 +201,6 @@ class _Writer:
         self._batch: list[Conclusion] = []
         self._rows = 0
         self._writing: asyncio.Task[None] | None = None
-        self.settled: list[tuple[str, list[SettledRate]]] = []
-        """The settled rates of the other venues."""
 
     async def add(self, conclusion: Conclusion) -> None:
         if self._rows + conclusion.row_count > MAX_ROWS:
@@ -233,23 +227,6 @@ class _Writer:
         """Wait until everything that was flushed is written."""
         if self._writing is not None:
             await self._writing
-
-    async def record_settled(self, now: int) -> None:
-        """Store the settled rates of the other venues, one transaction per venue."""
-        by_venue: dict[str, dict[str, list[SettledRate]]] = {}
-        for venue, rates in self.settled:
-            contracts = by_venue.setdefault(venue, {})
-            for rate in rates:
-                contracts.setdefault(rate.contract, []).append(rate)
-        for venue, contracts in by_venue.items():
-            await self.database.write(partial(self._record_rates, venue, contracts.values(), now))
-
-    async def _record_rates(
-        self, venue: str, contracts: Iterable[list[SettledRate]], now: int, tx: Transaction
-    ) -> None:
-        await self._lease.fence(tx)
-        for rates in contracts:
-            await record_settlement_reports(tx, venue, rates, now)
 
     async def stop(self) -> None:
         """Cancel a write that nobody waits for any more."""

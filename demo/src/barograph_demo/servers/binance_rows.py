@@ -49,7 +49,7 @@ def day_ticker(market: FaultyMarket, contract: VenueContract, now: int) -> Row:
     """The changes of the last 24 hours."""
     start, time = now - DAY, _last_trade(contract, now)
     first, last = market.price(contract, start), market.price(contract, time)
-    turnover = market.market.turnover(contract, start, now)
+    turnover = market.market.quote(contract, now).turnover
     prices = {"openPrice": first, "lastPrice": last, "priceChange": last - first}
     prices |= {"highPrice": max(first, last), "lowPrice": min(first, last)}
     return {
@@ -88,9 +88,9 @@ def open_interest(market: FaultyMarket, contract: VenueContract, now: int) -> Ro
 
 def past_open_interest(market: VenueMarket, contract: VenueContract, time: int) -> Row:
     """Open interest at a past time."""
-    units = market.open_interest(contract, time)
-    worth = units * market.mark(contract, time)
-    texts = _texts(8, sumOpenInterest=units, sumOpenInterestValue=worth)
+    quote = market.quote(contract, time)
+    worth = quote.open_interest * quote.mark_price
+    texts = _texts(8, sumOpenInterest=quote.open_interest, sumOpenInterestValue=worth)
     return {"symbol": contract.name, **texts, "timestamp": time}
 
 
@@ -107,7 +107,9 @@ def settlement(market: VenueMarket, contract: VenueContract, settled: SimulatedS
     return {
         "symbol": contract.name,
         "fundingTime": settled.time + key(contract.name, settled.time) % 12,
-        **_texts(8, fundingRate=settled.rate, markPrice=market.mark(contract, settled.time)),
+        **_texts(
+            8, fundingRate=settled.rate, markPrice=market.quote(contract, settled.time).mark_price
+        ),
         "rateType": "Regular",
     }
 

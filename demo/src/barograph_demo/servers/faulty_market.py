@@ -54,15 +54,15 @@ class FaultyMarket:
 
     def price(self, contract: VenueContract, now: int) -> float:
         """The last traded price."""
-        return self.market.price(contract, now) / self._divisor(contract)
+        return self.market.quote(contract, now).price / self._divisor(contract)
 
     def mark(self, contract: VenueContract, now: int) -> float:
         """The mark price."""
-        return self.market.mark(contract, now) / self._divisor(contract)
+        return self.market.quote(contract, now).mark_price / self._divisor(contract)
 
     def index(self, contract: VenueContract, now: int) -> float:
         """The index price."""
-        return self.market.index(contract, now) / self._divisor(contract)
+        return self.market.quote(contract, now).index_price / self._divisor(contract)
 
     def _divisor(self, contract: VenueContract) -> int:
         """In the wrong unit, prices are for one coin."""
@@ -84,7 +84,7 @@ class FaultyMarket:
     def open_interest(self, contract: VenueContract, now: int) -> float:
         """Open positions in units of the contract, counting one side unless a fault counts both."""
         doubled = self._is_on(VenueFault.DOUBLED_OPEN_INTEREST, contract)
-        return self.market.open_interest(contract, now) * (2 if doubled else 1)
+        return self.market.quote(contract, now).open_interest * (2 if doubled else 1)
 
     def liquidations(self, start: int, end: int) -> list[SimulatedLiquidation]:
         """The liquidations of a span; `side` is the side of the position."""

@@ -96,7 +96,7 @@ class _Answers:
         }
 
     def ticker(self, contract: VenueContract) -> Row:
-        turnover = self._market.turnover(contract, self._now - DAY, self._now)
+        turnover = self._market.quote(contract, self._now).turnover
         last = self._live.price(contract, self._now)
         return {
             "contract": contract.name,
@@ -107,13 +107,13 @@ class _Answers:
 
     def _statistics(self, contract: VenueContract, at: int) -> Row:
         longs = round(_USERS * self._market.long_share(contract, at))
-        coins, mark = self._market.open_interest(contract, at), self._market.mark(contract, at)
+        quote = self._market.quote(contract, at)
         return {
             "time": at // SECOND,
             "long_users": longs,
             "short_users": _USERS - longs,
-            "mark_price": mark,
-            "open_interest_usd": coins * mark,
+            "mark_price": quote.mark_price,
+            "open_interest_usd": quote.open_interest * quote.mark_price,
         }
 
     def _liquidation(self, each: SimulatedLiquidation) -> Row:

@@ -125,13 +125,13 @@ class Info:
         """The state of one contract. Open interest counts both sides; funding is per hour."""
         places = contract.price_decimals
         mark = self._market.mark(contract, now)
-        turnover = self._history.turnover(contract, now - DAY, now)
+        turnover = self._history.quote(contract, now).turnover
         row: dict[str, object] = {
             "funding": _text(self._market.funding_rate(contract, now)),
             "openInterest": _text(2 * self._market.open_interest(contract, now)),
-            "prevDayPx": _text(self._history.mark(contract, now - DAY), places),
+            "prevDayPx": _text(self._history.quote(contract, now - DAY).mark_price, places),
             "dayNtlVlm": _text(turnover),
-            "premium": _text(self._history.premium(contract, now)),
+            "premium": _text(self._history.quote(contract, now).premium),
             "oraclePx": _text(self._market.index(contract, now), places),
             "markPx": _text(mark, places),
             "midPx": _text(self._market.price(contract, now), places),
@@ -153,7 +153,7 @@ class Info:
             {
                 "coin": contract.name,
                 "fundingRate": _text(rate),
-                "premium": _text(self._history.premium(contract, time)),
+                "premium": _text(self._history.quote(contract, time).premium),
                 "time": time + _STAMPED_AFTER + key(contract.name, time) % _STAMPED_AFTER,
             }
             for time, rate in settled[:_MOST_SETTLEMENTS]

@@ -5,32 +5,21 @@ https://bybit-exchange.github.io/docs/v5/market/long-short-ratio
 https://bybit-exchange.github.io/docs/v5/market/instrument
 """
 
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
 import msgspec
 
 from barograph.kit.timestamps import DAY, MINUTE
-from barograph_demo.world.coin_market import TickerInputs
+from barograph_demo.world.coin_market import DayChange, MarketState
 from barograph_demo.world.contracts import FUTURE, PRE_LAUNCH, Contract
 from barograph_demo.world.randomness import key, mix
-from barograph_demo.world.world import RATIO_PERIOD, World
+from barograph_demo.world.world import World
 
 CLOSED: Final = "Closed"
 
 _LIQUID_USD: Final = 1e9
 _YEAR_DAYS: Final = 365
-
-_POSITION_FIELDS: Final = (
-    "symbol",
-    "lastPrice",
-    "singleOpenInterest",
-    "singleOpenInterestValue",
-    "fundingRate",
-    "nextFundingTime",
-    "fundingIntervalHour",
-)
 
 _PERPETUAL_FIELDS: Final = {
     "fundingRate": "%s",
@@ -67,40 +56,15 @@ def ticker_json(world: World, contract: Contract, now: int) -> str:
 
     It is formatted in one step, because requests for all contracts are frequent.
     """
-    inputs = world.market(contract).ticker_inputs(now)
-    carry = world.carry(contract, now)
-    values = _prices(inputs, carry) + _positions(contract, inputs, carry)
+    market, carry = world.market(contract), world.carry(contract, now)
+    state = market.state(now)
+    values = _prices(state, market.day_change(now), carry) + _positions(contract, state, carry)
     if contract.kind == FUTURE:
-        values += _delivery(contract, inputs, carry, now)
+        values += _delivery(contract, state, carry, now)
     else:
         rate = decimal(world.funding_rate(contract, now))
         values += (rate, world.next_funding(contract, now))
-    return _template(contract) % (values + _book(contract, inputs.last * carry, now))
-
-
-def position_tickers(world: World, contracts: Iterable[Contract], now: int) -> bytes:
-    """The tickers of perpetuals, with only the price, open interest and funding.
-
-    The replay reads all contracts at many times; the other fields, most of them about the last
-    day, would only cost time.
-    """
-    rows = ",".join([_position_json(world, contract, now) for contract in contracts])
-    return f'{{"category":"linear","list":[{rows}]}}'.encode()
-
-
-def _position_json(world: World, contract: Contract, now: int) -> str:
-    price = world.price(contract, now)
-    coins = world.open_interest(contract, now)
-    rate = decimal(world.funding_rate(contract, now))
-    values = (price, coins, coins * price, rate, world.next_funding(contract, now))
-    return _position_template(contract) % values
-
-
-@lru_cache(maxsize=512)
-def _position_template(contract: Contract) -> str:
-    """A row with placeholders in the order of `_position_json`."""
-    fields = _fields(contract)
-    return msgspec.json.encode({name: fields[name] for name in _POSITION_FIELDS}).decode()
+    return _template(contract) % (values + _book(contract, state.last * carry, now))
 
 
 @lru_cache(maxsize=512)
@@ -144,35 +108,31 @@ def _fields(contract: Contract) -> dict[str, str]:
     return fields
 
 
-def _prices(inputs: TickerInputs, carry: float) -> tuple[object, ...]:
-    last, day_ago, hour_ago, high, low, premium, _, _ = inputs
-    index = last / (1.0 + premium)
+def _prices(state: MarketState, day: DayChange, carry: float) -> tuple[object, ...]:
     return (
-        last * carry,
-        index,
-        index * (1.0 + 0.9 * premium) * carry,
-        day_ago * carry,
-        last / day_ago - 1.0,
-        high * carry,
-        low * carry,
-        hour_ago * carry,
+        state.last * carry,
+        state.index_price,
+        state.mark_price * carry,
+        day.day_ago * carry,
+        state.last / day.day_ago - 1.0,
+        day.high * carry,
+        day.low * carry,
+        day.hour_ago * carry,
     )
 
 
-def _positions(contract: Contract, inputs: TickerInputs, carry: float) -> tuple[object, ...]:
+def _positions(contract: Contract, state: MarketState, carry: float) -> tuple[object, ...]:
     """Open interest, of both sides and of one side, and turnover."""
-    price = inputs.last * carry
-    interest = contract.open_interest_usd / contract.price * inputs.interest
+    price = state.last * carry
+    interest = contract.open_interest_usd / contract.price * state.interest
     value = interest * price
-    turnover = contract.open_interest_usd * inputs.turnover
+    turnover = contract.open_interest_usd * state.turnover
     return (2.0 * interest, 2.0 * value, interest, value, turnover, turnover / price)
 
 
-def _delivery(
-    contract: Contract, inputs: TickerInputs, carry: float, now: int
-) -> tuple[object, ...]:
-    index = inputs.last / (1.0 + inputs.premium)
-    basis = inputs.last * carry - index
+def _delivery(contract: Contract, state: MarketState, carry: float, now: int) -> tuple[object, ...]:
+    index = state.index_price
+    basis = state.last * carry - index
     years = max(1 / _YEAR_DAYS, (contract.delivery - now) / DAY / _YEAR_DAYS)
     return (basis / index, basis, basis / index / years)
 
@@ -195,18 +155,12 @@ def _book(contract: Contract, last: float, now: int) -> tuple[object, ...]:
 
 
 def ratio_json(world: World, contract: Contract, time: int) -> str:
-    """The row of one count, formatted in one step because the replay needs very many."""
+    """The row of one count."""
     longs = f"{world.long_share(contract, time):.4f}"
     return (
         f'{{"symbol":"{contract.symbol}","buyRatio":"{longs}",'
         f'"sellRatio":"{1 - float(longs):.4f}","timestamp":"{time}"}}'
     )
-
-
-def newest_ratio(world: World, contract: Contract, now: int) -> bytes:
-    """The exchange's result for the newest count, without a cursor to older ones."""
-    row = ratio_json(world, contract, now - now % RATIO_PERIOD)
-    return f'{{"list":[{row}]}}'.encode()
 
 
 def instrument(contract: Contract, status: str, epoch: int, now: int) -> dict[str, object]:

@@ -60,17 +60,32 @@ _CACHED_PRICES: Final = 320
 """Prices cached at least: a day of five-minute steps, because tickers show a day's change."""
 
 
-class TickerInputs(NamedTuple):
-    """A market at one instant, as far as a ticker shows it."""
+class MarketState(NamedTuple):
+    """A market at one instant; its turnover is that of the last 24 hours."""
 
     last: float
+    premium: float
+    interest: float
+    turnover: float
+
+    @property
+    def index_price(self) -> float:
+        """The index price."""
+        return self.last / (1.0 + self.premium)
+
+    @property
+    def mark_price(self) -> float:
+        """The mark price."""
+        return self.index_price * (1.0 + 0.9 * self.premium)
+
+
+class DayChange(NamedTuple):
+    """The prices of the last 24 hours, as far as a ticker shows them."""
+
     day_ago: float
     hour_ago: float
     high: float
     low: float
-    premium: float
-    interest: float
-    turnover: float
 
 
 class CoinMarket:
@@ -115,7 +130,7 @@ class CoinMarket:
         self._recent: dict[int, float] = {}
         self._older: dict[int, float] = {}
         self._partial = (-1, 0, 0.0, 0.0)
-        self._latest: tuple[int, TickerInputs | None] = (-1, None)
+        self._latest = (-1, MarketState(0.0, 0.0, 0.0, 0.0))
 
     def simulate_to(self, hour: int) -> None:
         """Simulate until the start of this hour is known."""
@@ -271,38 +286,35 @@ class CoinMarket:
         self._partial = (hour, knots, high, low)
         return high, low
 
-    def ticker_inputs(self, time: int) -> TickerInputs:
-        """Everything that a ticker needs, cached because several contracts share a coin."""
-        asked, known = self._latest
-        if asked == time and known is not None:
-            return known
+    def state(self, time: int) -> MarketState:
+        """The market now, cached because several contracts and venues share a coin."""
+        if self._latest[0] == time:
+            return self._latest[1]
         hour, along = self.locate(time)
         yesterday = max(0, hour - DAY_HOURS)
-        last, day_ago = self.price[hour], self.price[yesterday]
-        hour_ago = self.price[max(0, hour - 1)]
         turnover = self.turnover_sum[hour] - self.turnover_sum[yesterday]
         premium, interest = self.premium[hour], self.interest[hour]
         if along:
-            last, hour_ago = self.log_price(time), self.log_price(time - HOUR)
-            day_ago = self.log_price(time - DAY)
             ahead = self.turnover_sum[hour + 1] - self.turnover_sum[yesterday + 1]
             turnover += (ahead - turnover) * along
             premium += (self.premium[hour + 1] - premium) * along
             interest += (self.interest[hour + 1] - interest) * along
+        last = math.exp(self.log_price(time))
+        self._latest = time, MarketState(last, premium, math.exp(interest), turnover)
+        return self._latest[1]
+
+    def day_change(self, time: int) -> DayChange:
+        """What a ticker shows of the last 24 hours."""
+        hour, along = self.locate(time)
+        last, day_ago = self.log_price(time), self.log_price(time - DAY)
         high, low = self._day_range(hour, along, last)
-        exp = math.exp
-        known = TickerInputs(
-            exp(last),
-            exp(day_ago),
-            exp(hour_ago),
-            exp(max(high, day_ago, last)),
-            exp(min(low, day_ago, last)),
-            premium,
-            exp(interest),
-            turnover,
+        logs = (
+            day_ago,
+            self.log_price(time - HOUR),
+            max(high, day_ago, last),
+            min(low, day_ago, last),
         )
-        self._latest = (time, known)
-        return known
+        return DayChange(*map(math.exp, logs))
 
     def mean_premium(self, start: int, end: int) -> float:
         """The average premium since a full hour; the current one if no time has passed."""

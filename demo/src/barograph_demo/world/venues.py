@@ -7,12 +7,10 @@ interest and liquidations. A pure function of seed, epoch and time, as the world
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph_demo.world.candles import Candle, candles
-from barograph_demo.world.coin_market import CoinMarket
 from barograph_demo.world.contracts import CRYPTO, PERPETUALS, Contract, perpetual
 from barograph_demo.world.contracts import TRADING as TRADING_AT_BYBIT
 from barograph_demo.world.liquidations import SimulatedLiquidation
@@ -110,6 +108,22 @@ class VenueContract:
     """How many units the venue counts as one contract, where it counts contracts."""
 
 
+class Quote(NamedTuple):
+    """A contract at one instant."""
+
+    price: float
+    """The last traded price."""
+    index_price: float
+    """The index price, or oracle price: the spot markets agree on it."""
+    mark_price: float
+    premium: float
+    """The premium of the contract's price over its index."""
+    open_interest: float
+    """Open positions in units of the contract, counting one side."""
+    turnover: float
+    """Turnover of the last 24 hours, in the quote coin."""
+
+
 class VenueMarket:
     """Prices, funding, positions and liquidations of every contract at one venue."""
 
@@ -126,7 +140,8 @@ class VenueMarket:
         self._constants = {
             name: NORMAL[mix(own ^ 1) & QUANTILE_MASK] for name, own in self._keys.items()
         }
-        self._days: tuple[int, dict[str, float]] = (0, {})
+        self._days: dict[str, tuple[int, float, float]] = {}
+        self._quotes: dict[str, tuple[int, Quote]] = {}
 
     def contracts(self, _now: int) -> tuple[VenueContract, ...]:
         """Every contract that the venue shows at a time, in the venue's order."""
@@ -136,24 +151,29 @@ class VenueMarket:
         """The contract with this name, if the venue shows it at this time."""
         return self._contracts.get(name)
 
-    def price(self, contract: VenueContract, now: int) -> float:
-        """The last traded price."""
-        noise = _NOISE * self._noise(contract, now, MINUTE)
-        own = (1.0 + noise) * (1.0 + self._offset(contract, now))
-        return self._spot(contract, now)[0] * contract.scale * own
+    def quote(self, contract: VenueContract, now: int) -> Quote:
+        """A contract now, cached because a ticker shows several of its values."""
+        known = self._quotes.get(contract.name)
+        if known is None or known[0] != now:
+            known = self._quotes[contract.name] = now, self._quote(contract, now)
+        return known[1]
 
-    def index(self, contract: VenueContract, now: int) -> float:
-        """The index price, or oracle price: the spot markets agree on it."""
-        price, premium = self._spot(contract, now)
-        return price * contract.scale / (1.0 + premium)
-
-    def premium(self, contract: VenueContract, now: int) -> float:
-        """The premium of the contract's price over its index."""
-        return self._spot(contract, now)[1] + self._offset(contract, now)
-
-    def mark(self, contract: VenueContract, now: int) -> float:
-        """The mark price."""
-        return self.index(contract, now) * (1.0 + 0.9 * self.premium(contract, now))
+    def _quote(self, contract: VenueContract, now: int) -> Quote:
+        state, of_day = self.world.market(contract.model).state(now), self._of_day(contract, now)
+        offset, share = self._offset(contract, now), self._shares[contract.name]
+        own = (1.0 + _NOISE * self._of_minute(contract, now)) * (1.0 + offset)
+        index = state.last * contract.scale / (1.0 + state.premium)
+        premium = state.premium + offset
+        model = contract.model
+        coins = model.open_interest_usd / model.price * state.interest
+        return Quote(
+            state.last * contract.scale * own,
+            index,
+            index * (1.0 + 0.9 * premium),
+            premium,
+            coins * (share * (1.0 + 0.02 * of_day)) / contract.scale,
+            model.open_interest_usd * state.turnover * share,
+        )
 
     def funding_rate(self, contract: VenueContract, now: int) -> float:
         """The rate at which the current interval would settle now, per interval."""
@@ -186,15 +206,6 @@ class VenueMarket:
         rate = funding_rate(premium, model.funding_hours, model.funding_cap)
         return rate * contract.funding_hours / model.funding_hours
 
-    def open_interest(self, contract: VenueContract, now: int) -> float:
-        """Open positions in units of the contract, counting one side."""
-        own = self._shares[contract.name] * (1.0 + 0.02 * self._of_day(contract, now))
-        return self.world.open_interest(contract.model, now) * own / contract.scale
-
-    def turnover(self, contract: VenueContract, start: int, end: int) -> float:
-        """Turnover between two times, in the quote coin."""
-        return self.world.turnover(contract.model, start, end) * self._shares[contract.name]
-
     def long_share(self, contract: VenueContract, now: int) -> float:
         """The share of long accounts at the last count; each venue counts its own customers."""
         own = 0.05 * (unit(mix(self._keys[contract.name])) - 0.5)
@@ -207,7 +218,7 @@ class VenueMarket:
 
     def _candle(self, contract: VenueContract, candle: Candle, now: int) -> Candle:
         end = min(now, candle.start + HOUR)
-        first, last = self.price(contract, candle.start), self.price(contract, end)
+        first, last = (self.quote(contract, each).price for each in (candle.start, end))
         turnover = candle.turnover * self._shares[contract.name]
         high = max(candle.high * contract.scale, first, last)
         low = min(candle.low * contract.scale, first, last)
@@ -262,29 +273,24 @@ class VenueMarket:
         return _OFFSET * (0.6 * constant + 0.6 * self._of_day(contract, now))
 
     def _of_day(self, contract: VenueContract, now: int) -> float:
-        """The noise with a period of a day, which several values of a time share."""
-        if self._days[0] != now:
-            self._days = now, {}
-        found = self._days[1].get(contract.name)
-        if found is None:
-            found = self._days[1][contract.name] = self._noise(contract, now, DAY)
-        return found
+        """The noise with a period of a day, with straight lines between its values."""
+        number, rest = divmod(now, DAY)
+        known = self._days.get(contract.name)
+        if known is None or known[0] != number:
+            left, right = (self._noise(contract, each, DAY) for each in (number, number + 1))
+            known = self._days[contract.name] = number, left, right - left
+        return known[1] + known[2] * rest / DAY
 
-    def _spot(self, contract: VenueContract, now: int) -> tuple[float, float]:
-        return _price_and_premium(self.world.market(contract.model), now)
+    def _of_minute(self, contract: VenueContract, now: int) -> float:
+        number, rest = divmod(now, MINUTE)
+        left = self._noise(contract, number, MINUTE)
+        if not rest:
+            return left
+        return left + (self._noise(contract, number + 1, MINUTE) - left) * rest / MINUTE
 
-    def _noise(self, contract: VenueContract, now: int, period: int) -> float:
-        """A standard normal value per period, with straight lines between them."""
-        number, rest = divmod(now, period)
-        own = self._keys[contract.name] ^ period
-        left, right = (NORMAL[mix(own ^ each) & QUANTILE_MASK] for each in (number, number + 1))
-        return left + (right - left) * rest / period
-
-
-@lru_cache(maxsize=1024)
-def _price_and_premium(market: CoinMarket, now: int) -> tuple[float, float]:
-    """The price of a coin's perpetual and its premium, which all venues follow."""
-    return math.exp(market.log_price(now)), market.premium_at(now)
+    def _noise(self, contract: VenueContract, number: int, period: int) -> float:
+        """The standard normal value of a period."""
+        return NORMAL[mix(self._keys[contract.name] ^ period ^ number) & QUANTILE_MASK]
 
 
 def _hyperliquid(perpetuals: Sequence[Contract]) -> Iterator[VenueContract]:
