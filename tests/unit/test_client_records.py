@@ -182,5 +182,5 @@ def test_records_have_the_members_of_the_bodies(record: type[Any], body: type[An
 def test_a_point_has_the_members_of_every_measure() -> None:
     measures = [*MARKET_SERIES.values(), *macro_series(Settings()).values()]
     members = {name for rules in measures for name in rules.members}
-    members |= {*TOTAL_MEMBERS, "low", "high", "completeness"}
+    members |= {*TOTAL_MEMBERS, "low", "high", "price_venue", "completeness"}
     assert members == {field.name for field in fields(records.Point)}

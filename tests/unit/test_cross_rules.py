@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.cross import MISSED_FOR, CrossMarket, VenueFacts, cross_market, other_assets
-from barograph.markets.cross_coins import CrossCoin, Spread
+from barograph.markets.cross_coins import CrossCoin, PriceRange, Spread
 from barograph.markets.disputes import Dispute, Measure
 from barograph.markets.last_known import KEPT_FOR, KnownValues, LastKnown
 from barograph.markets.liquidations import LiquidationTotals
@@ -226,7 +226,7 @@ def test_volume_and_prices_are_of_the_known_venues() -> None:
 
     assert (found.volume.usd, found.volume.coins) == (500.0, 5.0)
     assert [each.venue for each in found.volume.missing] == [HYPERLIQUID, BINANCE]
-    assert found.prices == (99.0, BYBIT, 100.0, HYPERLIQUID)
+    assert found.prices == PriceRange(99.0, BYBIT, 100.0, HYPERLIQUID)
 
 
 def day_ago(venue: str, usd: float, coins: float | None, price: float) -> Frame:

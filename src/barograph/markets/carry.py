@@ -5,7 +5,6 @@ long as it covers the same hours as the other venues, so that no pair changes be
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import permutations
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -16,7 +15,7 @@ from barograph.kit.lists import ListBody, ListHead
 from barograph.kit.timestamps import iso_timestamp
 from barograph.kit.wire import WireModel
 from barograph.markets.cross import CrossMarket
-from barograph.markets.cross_coins import CrossCoin, State
+from barograph.markets.cross_coins import CrossCoin, State, others, widest_pair
 from barograph.markets.cross_documents import NoNext, Number, Text, VenueName, document_of
 from barograph.markets.settlements import RATE_DIGITS, WINDOW_DAYS, yearly
 
@@ -89,7 +88,7 @@ def carry_document(
 
 def _rows(coins: Sequence[CarryCoin], window: str) -> Iterator[str]:
     for coin in coins:
-        pair = coin.model_dump(exclude={"venues"}) | {"missing": " ".join(coin.missing)}
+        pair = coin.model_dump(exclude={"venues"})
         for venue in coin.venues:
             yield cells([window, NOT_INCLUDED, *pair.values(), *venue.model_dump().values()])
 
@@ -124,9 +123,7 @@ def _coin(coin: CrossCoin, window: str) -> CarryCoin:
         venues.append(venue)
         if pct is not None and entry.state != "different asset":
             rates.append((pct, venue))
-    compared = {venue.venue for _, venue in rates}
-    listed = (each.venue for each in coin.venues if each.state != "different asset")
-    missing = [venue for venue in dict.fromkeys(listed) if venue not in compared]
+    missing = [*others(coin.venues, (venue.venue for _, venue in rates))]
     pair = _best_pair(rates, days)
     return CarryCoin.model_construct(
         coin=coin.asset, settledTo=to, **pair, missing=missing, venues=venues
@@ -135,14 +132,10 @@ def _coin(coin: CrossCoin, window: str) -> CarryCoin:
 
 def _best_pair(rates: Sequence[tuple[float, CarryVenue]], days: float) -> dict[str, Any]:
     """A short where funding was highest, and a long where it was lowest."""
-    pairs = [
-        (round(high - low, RATE_DIGITS), short, long)
-        for (high, short), (low, long) in permutations(rates, 2)
-        if short.venue != long.venue
-    ]
-    if not pairs:
+    pair = widest_pair([(pct, venue.venue) for pct, venue in rates])
+    if pair is None:
         return {}
-    pct, short, long = max(pairs, key=lambda pair: pair[0])
+    pct, short, long = pair[0], rates[pair[1]][1], rates[pair[2]][1]
     if pct == 0:
         return {"pairPct": pct, "pairYearlyPct": pct}
     found = {"shortVenue": short.venue, "longVenue": long.venue, "pairPct": pct}

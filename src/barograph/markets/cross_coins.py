@@ -135,6 +135,8 @@ class PriceRange(NamedTuple):
     lowest_venue: str
     highest: float
     highest_venue: str
+    missing: tuple[str, ...] = ()
+    """The venues whose price is unknown or disputed."""
 
 
 class Change(NamedTuple):
@@ -384,10 +386,7 @@ def _volume(entries: Sequence[CrossVenue]) -> Total:
         if why is None and each.volume_usd is not None:
             known.append(each)
         else:
-            last = [old.volume_24h_usd for old in each.last if old.volume_24h_usd is not None]
-            at = min((old.at for old in each.last), default=None) if last else None
-            reason = why or "it has no current volume"
-            missing.append(Missing(each.venue, reason, _sum(last), None, at))
+            missing.append(_last(each, why or "it has no current volume", "volume_24h"))
     usd, coins = [each.volume_usd for each in known], [each.volume_coins for each in known]
     return Total(_sum(usd), None if None in coins else _sum(coins), missing)
 
@@ -406,19 +405,27 @@ def _whole_funding(entries: Sequence[CrossVenue], weighed: Sequence[CrossVenue])
 
 
 def _missing(entries: Sequence[CrossVenue], reasons: Sequence[str | None]) -> list[Missing]:
-    found = []
-    for entry, why in zip(entries, reasons, strict=True):
-        if why is not None:
-            coins = [
-                None
-                if old.open_interest_coins is None
-                else old.open_interest_coins * old.multiplier
-                for old in entry.last
-            ]
-            usd = _sum(old.open_interest_usd for old in entry.last)
-            at = min((old.at for old in entry.last), default=None)
-            found.append(Missing(entry.venue, why, usd, None if None in coins else _sum(coins), at))
-    return found
+    return [
+        _last(entry, why, "open_interest")
+        for entry, why in zip(entries, reasons, strict=True)
+        if why is not None
+    ]
+
+
+def _last(entry: CrossVenue, why: str, measure: str) -> Missing:
+    """A missing venue, and how large it last was."""
+    known = [each for each in entry.last if getattr(each, f"{measure}_usd") is not None]
+    usd = [getattr(each, f"{measure}_usd") for each in known]
+    coins = [getattr(each, f"{measure}_coins") for each in known]
+    return Missing(
+        entry.venue,
+        why,
+        _sum(usd),
+        None
+        if None in coins
+        else _sum(size * each.multiplier for size, each in zip(coins, known, strict=True)),
+        min((each.at for each in known), default=None),
+    )
 
 
 class _Ends(NamedTuple):
@@ -503,7 +510,7 @@ def _price_range(entries: Sequence[CrossVenue]) -> PriceRange | None:
     known = [(each.price, each.entry.venue) for each in priced(entries)]
     if not known:
         return None
-    return PriceRange(*min(known), *max(known))
+    return PriceRange(*min(known), *max(known), others(entries, (venue for _, venue in known)))
 
 
 def _sum(values: Iterable[float | None]) -> float | None:
@@ -528,17 +535,41 @@ def _settled(entry: CrossVenue, end: int | None) -> CrossVenue:
 def _spread(entries: Sequence[CrossVenue]) -> Spread | None:
     """None with fewer than two venues. Of equal ones, the first is named."""
     rates = [(entry.settled.pct_8h, entry.venue) for entry in entries if entry.settled is not None]
-    compared = {venue for _, venue in rates}
-    missing = tuple(dict.fromkeys(e.venue for e in entries if e.venue not in compared))
-    # A venue with two contracts of a coin has no spread with itself.
+    pair, missing = widest_pair(rates), others(entries, (venue for _, venue in rates))
+    if pair is None:
+        return None
+    pct, high, low = pair
+    return (
+        Spread(rates[high][1], rates[low][1], pct, missing)
+        if pct
+        else Spread(None, None, 0.0, missing)
+    )
+
+
+def widest_pair(rates: Sequence[tuple[float, str]]) -> tuple[float, int, int] | None:
+    """The widest difference of rates between two venues, and the places of the two rates.
+
+    A venue with two contracts of a coin has no difference with itself. Of equal ones, the first.
+    """
+    units = [round(rate * 10**RATE_DIGITS) for rate, _ in rates]  # differences are exact
     pairs = [
-        (round(high - low, RATE_DIGITS), highest, lowest)
-        for (high, highest), (low, lowest) in permutations(rates, 2)
-        if highest != lowest
+        (units[high] - units[low], high, low)
+        for high, low in permutations(range(len(rates)), 2)
+        if rates[high][1] != rates[low][1]
     ]
     if not pairs:
         return None
-    widest, highest, lowest = max(pairs, key=itemgetter(0))
-    if not widest:
-        return Spread(None, None, 0.0, missing)
-    return Spread(highest, lowest, widest, missing)
+    widest, high, low = max(pairs, key=itemgetter(0))
+    return widest / 10**RATE_DIGITS, high, low
+
+
+def others(entries: Iterable[CrossVenue], known: Iterable[str]) -> tuple[str, ...]:
+    """The venues that list the coin, without those that are known."""
+    names = {*known}
+    return tuple(
+        dict.fromkeys(
+            each.venue
+            for each in entries
+            if each.venue not in names and each.state != "different asset"
+        )
+    )

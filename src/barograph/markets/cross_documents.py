@@ -64,7 +64,7 @@ class MissingVenue(WireModel):
     venue: str
     reason: str
     lastUsd: Annotated[Number, _is("Open interest, or volume in `volumeMissing`; never disputed.")]
-    lastCoins: Number
+    lastCoins: Annotated[Number, _is("The same in single coins.")]
     last_as_of: Annotated[Text, _is("Time of that value.")]
 
 
@@ -97,6 +97,7 @@ class PricesOfVenues(WireModel):
     lowestVenue: str
     highest: float
     highestVenue: str
+    missing: Annotated[list[str], _is("Not compared: unknown or disputed.")]
 
 
 class FundingSpread(WireModel):
@@ -465,12 +466,13 @@ def _details(market: CrossMarket, each: CrossVenue) -> dict[str, Any]:
 def _table_rows(coin: CrossCoin) -> Iterator[list[Any]]:
     totals = _totals(coin)
     for name in ("openInterestMissing", "volumeMissing", "fundingMissing"):
-        totals[name] = " ".join(each["venue"] for each in totals[name])
+        totals[name] = [
+            {"venue": each["venue"], "lastUsd": each["lastUsd"]} for each in totals[name]
+        ]
     totals["openInterestComplete"] = str(totals["openInterestComplete"]).lower()
     totals["openInterestChange24h"] = coin.change and _rounded(coin.change.usd_pct, 4)
     totals["fundingSpread"] = coin.spread and coin.spread.pct_8h
-    totals["priceRange"] = coin.prices and f"{coin.prices.lowest} {coin.prices.highest}"
-    totals["liquidationsIncomplete"] = " ".join(coin.liquidations_incomplete)
+    totals["priceRange"] = coin.prices and [coin.prices.lowest, coin.prices.highest]
     for each, weight in _weighted(coin):
         yield [*totals.values(), *_row(coin, each, weight).values()]
 

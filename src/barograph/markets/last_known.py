@@ -66,6 +66,8 @@ class KnownValues(Struct, frozen=True, array_like=True):
     held_until: int | None = None
     """Until when newer values are held back because they jumped."""
 
+    volume_24h_coins: float | None = None
+
 
 class LastKnown(Struct, frozen=True):
     """The contracts of a venue by their full names."""
@@ -167,6 +169,7 @@ def with_reading(known: LastKnown, reading: Perpetuals, others: Collection[str] 
                 each.volume_24h_usd,
                 each.funding_8h_pct,
                 each.contract in others,
+                volume_24h_coins=each.volume_24h_coins,
             )
     return LastKnown(contracts)
 

@@ -196,7 +196,7 @@ def perpetuals_result(body: bytes, sort: str, limit: int, members: Iterable[str]
 HEAD_MEMBERS = ("as_of", "source", "notice")
 CROSS_MEMBERS = (
     *(*HEAD_MEMBERS, "coin", "totalOpenInterestUsd", "openInterestMissing"),
-    *("openInterestWithMissingUsd", "openInterestChange24h", "totalVolume24hUsd"),
+    *("openInterestWithMissingUsd", "openInterestChange24h", "totalVolume24hUsd", "volumeMissing"),
     *("weightedFundingRatePct8h", "fundingMissing", "settledTo", "fundingSpread"),
     *("priceRange", "liquidations24hAtLeastUsd"),
 )

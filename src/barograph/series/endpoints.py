@@ -125,6 +125,9 @@ class MeasurePoint(WireModel):
     ]
     low: Annotated[float | None, Field(description="venue=all: the lowest price.")] = None
     high: Annotated[float | None, Field(description="venue=all: the highest price.")] = None
+    price_venue: Annotated[
+        str | None, Field(description="venue=all: the venue of this price; compare only the same.")
+    ] = None
     text: Annotated[str, Field(description="signals: the reading in words.")] = ""
     revision: Annotated[int, Field(description="Daily figures: 1 is the first.")] = 1
     observed_at: Annotated[str, Field(description="Daily figures: when we read it.")] = ""
