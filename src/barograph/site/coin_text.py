@@ -8,9 +8,8 @@ from markupsafe import Markup
 
 from barograph.kit.text import usd
 from barograph.markets.cross import CrossMarket
-from barograph.markets.cross_coins import PRICE, CrossCoin, CrossVenue, Missing, Total
+from barograph.markets.cross_coins import PRICE, CrossCoin, Missing, Total
 from barograph.site.templating import shown
-from barograph.venues.records import Perpetual
 from barograph.venues.registry import VENUES
 
 Pages = Callable[[CrossCoin], str | None]
@@ -197,41 +196,6 @@ def change_sentence(coin: CrossCoin) -> str:
 
 def _signed(amount: float) -> str:
     return f"{'-' if amount < 0 else '+'}{usd(abs(amount))}"
-
-
-class Priced(NamedTuple):
-    """The contract whose price stands for a coin."""
-
-    venue: str
-    contract: Perpetual
-    as_of: int
-
-    @property
-    def price(self) -> float:
-        """The price of one coin."""
-        return self.contract.last_price / self.contract.multiplier
-
-
-def priced_at(coin: CrossCoin) -> list[Priced]:
-    """The contracts whose prices count, the largest open interest first."""
-    known = sorted(coin.venues, key=lambda each: (each.venue != coin.deepest, -_held(each)))
-    return [
-        Priced(each.venue, each.contract, each.as_of)
-        for each in known
-        if each.contract is not None
-        and each.as_of is not None
-        and each.state != "different asset"
-        and PRICE not in each.disputed
-    ]
-
-
-def _held(entry: CrossVenue) -> float:
-    return entry.interest_usd or 0.0
-
-
-def priced_entry(coin: CrossCoin) -> Priced | None:
-    """The contract whose price stands for a coin: that of the largest venue."""
-    return next(iter(priced_at(coin)), None)
 
 
 def funding_change(coin: CrossCoin) -> float | None:
