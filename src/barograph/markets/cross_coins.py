@@ -260,8 +260,7 @@ def coin_of_venues(
     asset: str, listed: Sequence[CrossVenue], wrong: Collection[str] = ()
 ) -> CrossCoin:
     """Compare the venues; the prices of those in `wrong` differ at most coins."""
-    reference = _reference(each for each in listed if each.venue not in wrong)
-    entries = [_compared(each, reference, wrong) for each in listed]
+    entries = compared_prices(listed, wrong)
     settled_to = _common_end(entry for entry in entries if entry.state != "different asset")
     entries = [_settled(entry, settled_to) for entry in entries]
     expected = [entry for entry in entries if entry.state != "different asset"]
@@ -303,6 +302,12 @@ def coin_of_venues(
             if each.liquidated_usd is None or VENUES[each.venue].liquidations != "all"
         ],
     )
+
+
+def compared_prices(listed: Sequence[CrossVenue], wrong: Collection[str]) -> list[CrossVenue]:
+    """The venues, marked if their price is too far from that of the deepest one."""
+    reference = _reference(each for each in listed if each.venue not in wrong)
+    return [_compared(each, reference, wrong) for each in listed]
 
 
 class Priced(NamedTuple):

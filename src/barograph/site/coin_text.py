@@ -1,13 +1,12 @@
 """What pages say about coins at all venues, and what is missing from a total (pure)."""
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from markupsafe import Markup
 
 from barograph.kit.text import usd
-from barograph.markets.cross import CrossMarket
+from barograph.markets.cross import CrossMarket, total_of
 from barograph.markets.cross_coins import PRICE, CrossCoin, Missing, Total
 from barograph.site.templating import shown
 from barograph.venues.registry import VENUES
@@ -93,22 +92,18 @@ class MarketTotals(NamedTuple):
 def market_totals(market: CrossMarket) -> MarketTotals:
     """Sum up all coins."""
     coins = market.coins.values()
-    missing: dict[str, float] = defaultdict(float)
     rates, moved, before = [], 0.0, 0.0
     for coin in coins:
-        for each in coin.volume.missing:
-            missing[each.venue] += each.last_usd or 0.0
         if coin.open_interest.usd and coin.funding_8h_pct is not None:
             rates.append((coin.open_interest.usd, coin.funding_8h_pct))
         if coin.change is not None and coin.change.price_effect_usd is not None:
             moved += coin.change.change_usd - coin.change.price_effect_usd
             before += coin.change.before_usd
     held = sum(interest for interest, _ in rates)
-    lacks = [Missing(venue, "", last or None) for venue, last in missing.items()]
     return MarketTotals(
         len(coins),
         market.open_interest,
-        Total(sum(coin.volume.usd or 0.0 for coin in coins) or None, None, lacks),
+        total_of(coin.volume for coin in coins),
         sum(interest * pct for interest, pct in rates) / held if held else None,
         100 * moved / before if before else None,
     )
