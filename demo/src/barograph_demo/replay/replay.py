@@ -212,8 +212,9 @@ class _Writer:
         """Read settled funding and issue stances if there is news; return whether there is."""
         if not self._stances.is_due(since, at, now):
             return False
-        await self.flush()
-        await self.finish()
+        if at >= now - STANCE_DAYS * DAY:  # stances follow what is stored
+            await self.flush()
+            await self.finish()
         await self._stances.issue(since, at, now)
         return True
 
