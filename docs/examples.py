@@ -171,7 +171,8 @@ FREE = {
         "404": "/api/v1/stances/no-such",
     },
 }
-LISTS = ("listLiquidationFiles", "getIncidents")
+VENUE_LISTS = ("getVenues", "getCross", "getCarry", "getCrossCoin")
+LISTS = ("listLiquidationFiles", "getIncidents", *VENUE_LISTS)
 """Bodies whose lists are cut, because no parameter does it."""
 
 RENDERED = (
@@ -270,7 +271,8 @@ def free_answers(demo: Demo) -> Answers:
     slug = briefs["briefs"][0]["url"].rpartition("/")[2]
     answers["getBrief"]["200"] = demo.answer(f"/api/v1/briefs/{slug}", "200")
     for name in LISTS:
-        answers[name]["200"] = _with_short_lists(answers[name]["200"])
+        body = answers[name]["200"] = _with_short_lists(answers[name]["200"])
+        body |= {"count": min(body["count"], MOST_ENTRIES)} if "count" in body else {}
     (event, *_) = answers["getEvents"]["200"]["events"]
     data = json.dumps(event, ensure_ascii=False, separators=(",", ":"))
     answers["streamEvents"]["200"] = f"id: {event['id']}\nevent: {event['type']}\ndata: {data}\n\n"

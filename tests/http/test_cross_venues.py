@@ -13,11 +13,12 @@ import pytest
 from barograph.board.feeds import Publication
 from barograph.kit.timestamps import DAY, iso_timestamp
 from barograph.kit.wire import WireModel
-from barograph.markets.cross_documents import CrossBody, CrossList, VenueList
+from barograph.markets.cross_bodies import CrossBody, CrossList
 from barograph.markets.disputes import DISPUTES, Dispute, Disputes
 from barograph.markets.failover import VENUE_IN_USE, VenueInUse
 from barograph.markets.last_known import KnownValues, LastKnown
 from barograph.markets.reader import CrossReader
+from barograph.markets.venue_documents import VenueList
 from barograph.markets.view import DAY_AGO, EXCHANGE_HEALTH, LAST_KNOWN, PERPETUALS
 from barograph.terms.sources import TERMS, Unconfirmed
 from barograph.venues.records import ExchangeHealth, Frame, PastValues, Perpetuals
@@ -132,6 +133,7 @@ def test_a_coin_has_every_venue_with_its_own_numbers_and_the_totals(two: Service
             "lowestVenue": "bybit",
             "highest": BTC.last_price,
             "highestVenue": "hyperliquid",
+            "missing": [],
         },
         "liquidations24hAtLeastUsd": 0.0,
         "liquidations24hLongUsd": 0.0,
@@ -198,7 +200,11 @@ def test_a_venue_that_goes_stale_leaves_a_partial_total_until_nothing_is_fresh(
 ) -> None:
     two.clock.now = START + 30_000
     health = ExchangeHealth(two.clock.now, "unreachable", START)
-    known = KnownValues(START, "BTC", 1, BTC.last_price, 1e9, 15_000.0)
+    known = KnownValues(
+        *(START, "BTC", 1, BTC.last_price, 1e9, 15_000.0),
+        volume_24h_usd=3e9,
+        volume_24h_coins=45_000.0,
+    )
     two.put(
         Publication.of(EXCHANGE_HEALTH.of("hyperliquid"), health),
         Publication.of(LAST_KNOWN.of("hyperliquid"), LastKnown({"BTC": known})),
@@ -216,6 +222,11 @@ def test_a_venue_that_goes_stale_leaves_a_partial_total_until_nothing_is_fresh(
         "lastCoins": 15_000.0,
         "last_as_of": AS_OF,
     }
+    (volume,) = found["volumeMissing"]
+    assert (volume["lastUsd"], volume["lastCoins"]) == (3e9, 45_000.0)
+    assert found["priceRange"]["missing"] == ["hyperliquid"]
+    row = next(iter(table(two.ask(f"{CROSS}.csv").body)))
+    assert row["openInterestMissing"] == "venue=hyperliquid lastUsd=1000000000.0"
     assert (found["weightedFundingRatePct8h"], found["venues"][0]["sharePct"]) == (0.01, 83.33)
     assert found["venues"][1]["openInterestUsd"] is None
     two.clock.now += 30_000

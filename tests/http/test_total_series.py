@@ -15,6 +15,7 @@ from barograph.markets.store import ReadingRow, record_rows
 from barograph.venues.records import Liquidation
 from support.clock import START
 from support.lists import pages, table
+from support.mcp_peer import MODERN, Peer
 from support.service import Service, fresh_service
 
 NOW_HOUR = START // HOUR * HOUR
@@ -139,11 +140,21 @@ def test_a_venue_that_did_not_list_the_coin_or_has_another_one_is_not_counted(
     assert named == [["bybit"], ["bybit"]]
 
 
+def test_the_series_tool_reads_totals_too(totals: Service) -> None:
+    asked = {"measure": "open-interest", "venue": "all"}
+    told = Peer(totals, MODERN).call("get_series", asked)["structuredContent"]
+
+    whole = totals.ask("/api/v1/series/open-interest?venue=all&limit=200").json()
+    assert told["points"] == whole["points"] != []
+    assert told["venue"] == "all"
+
+
 def test_prices_have_a_range(totals: Service) -> None:
     page = totals.ask(f"/api/v1/series/price?venue=all&from={DOWN_AT}").json()
 
     first = page["points"][0]
     assert (first["low"], first["value"], first["high"]) == (67_000.0, 67_000.0, 67_000.0)
+    assert first["price_venue"] == "bybit"
 
 
 @pytest.mark.parametrize(

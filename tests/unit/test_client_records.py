@@ -14,13 +14,7 @@ from msgspec.structs import fields
 
 from barograph.events.documents import EventList, EventRecord
 from barograph.markets.carry import CarryCoin, CarryList, CarryVenue
-from barograph.markets.cross_documents import (
-    CrossBody,
-    CrossList,
-    CrossVenueBody,
-    VenueEntry,
-    VenueList,
-)
+from barograph.markets.cross_bodies import CrossBody, CrossList, CrossVenueBody
 from barograph.markets.documents import PerpetualRecord
 from barograph.markets.liquidation_endpoints import (
     LiquidationFile,
@@ -29,6 +23,7 @@ from barograph.markets.liquidation_endpoints import (
 )
 from barograph.markets.liquidation_files import LiquidationRecord
 from barograph.markets.perpetuals import PerpetualBody, PerpetualList
+from barograph.markets.venue_documents import VenueEntry, VenueList
 from barograph.material_change.documents import Comparison as ComparisonBody
 from barograph.series.endpoints import MeasureSeries
 from barograph.series.query import MARKET_SERIES, TOTAL_MEMBERS, macro_series
@@ -182,5 +177,5 @@ def test_records_have_the_members_of_the_bodies(record: type[Any], body: type[An
 def test_a_point_has_the_members_of_every_measure() -> None:
     measures = [*MARKET_SERIES.values(), *macro_series(Settings()).values()]
     members = {name for rules in measures for name in rules.members}
-    members |= {*TOTAL_MEMBERS, "low", "high", "completeness"}
+    members |= {*TOTAL_MEMBERS, "low", "high", "price_venue", "completeness"}
     assert members == {field.name for field in fields(records.Point)}

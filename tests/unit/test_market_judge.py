@@ -554,6 +554,9 @@ def test_last_known_values_are_those_from_before_a_dispute(judge: MarketJudge) -
 
     assert known(START, 5e9) == (START, 5e9)
     assert known(START + 5_000, 6e9) == (START, 5e9), "once per minute"
+    assert "SOLUSDT" not in judge.last_known.contracts
+    judge.conclude(reading(START + 5_000, (BTC, SOL)), START + 5_000)
+    assert "SOLUSDT" in judge.last_known.contracts, "a new contract at once"
     at = START + MINUTE
     assert known(at, 6e9) == (at, 6e9)
     judge.disputed = {"open-interest": Dispute("bybit", "open-interest", at, "it doubled")}

@@ -481,6 +481,7 @@ class PricesOfVenues(Record):
     lowestVenue: str
     highest: float
     highestVenue: str
+    missing: tuple[str, ...] = ()
 
 
 class FundingSpread(Record):
@@ -711,6 +712,7 @@ class Point(Record):
     completeness: tuple[str, ...] | None = None
     low: float | None = None
     high: float | None = None
+    price_venue: str | None = None
     text: str | None = None
     revision: int | None = None
     observed_at: Timestamp | None = None

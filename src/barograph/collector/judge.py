@@ -4,7 +4,7 @@ The live collector and the demo's replay both use it.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
@@ -257,8 +257,12 @@ class Judge:
         if len(self._markets) == 1 and self._disputes.as_of:
             return []  # the first comparison finds nothing, and ends what an earlier collector left
         recent = {venue: market.recent(now) for venue, market in self._markets.items()}
-        disputes = self._tracker.compare(self._fresh_readings(now), recent, now)
-        if disputes is self._disputes:
+        readings = self._fresh_readings(now)
+        disputes = self._tracker.compare(readings, recent, now)
+        is_news = disputes is not self._disputes
+        if is_news or any(self._markets[venue].other_assets is None for venue in readings):
+            self._tell_other_assets(readings, now)
+        if not is_news:
             return []
         known = self._disputes.disputes
         new = (each for each in disputes.disputes if each not in known)
@@ -266,13 +270,16 @@ class Judge:
         self._disputes = disputes
         for venue, market in self._markets.items():
             market.disputed = disputes.of(venue)
-        readings, limits = self._fresh_readings(now), FreshnessLimits(self._max_age)
+        return [Publication.of(DISPUTES, disputes)]
+
+    def _tell_other_assets(self, readings: Mapping[str, Perpetuals], now: int) -> None:
+        """Tell each venue which of its contracts are another asset of the same name."""
+        limits = FreshnessLimits(self._max_age)
         last = {venue: market.last_known for venue, market in self._markets.items()}
         day_ago = {name: self._markets[name].day_before(each) for name, each in readings.items()}
         others = other_assets(readings, last, day_ago, limits, now)
         for venue in readings:
             self._markets[venue].other_assets = others.get(venue, ())
-        return [Publication.of(DISPUTES, disputes)]
 
     def _fresh_readings(self, now: int) -> dict[str, Perpetuals]:
         return {

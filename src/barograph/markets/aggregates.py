@@ -91,6 +91,9 @@ class TotalPoint(NamedTuple):
     is_backfilled: bool = False
     """Whether a value is from a venue's own history."""
 
+    largest: str | None = None
+    """The venue inside with the largest open interest, whose price is the price of the point."""
+
 
 class TotalSeries(NamedTuple):
     """A measure of one coin over the venues that cover the whole time, so that none enters it."""
@@ -205,6 +208,7 @@ def _point(
         {venue: _combined(measure, inside) or 0.0 for venue, inside in by_venue.items()},
         missing,
         any(each.is_backfilled for each in fair.values()),
+        _largest([*fair.values()]).name.venue if fair else None,
     )
 
 

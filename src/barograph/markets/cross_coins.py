@@ -80,6 +80,13 @@ class CrossVenue(NamedTuple):
     last_before: Sequence[PastValues | None] = ()
     """The values of the contracts of `last` at `day_ago`."""
 
+    @property
+    def interest_at(self) -> int | None:
+        """When the open interest was counted."""
+        if self.contract is None or self.interest_usd is None:
+            return None
+        return self.contract.open_interest_at or self.as_of
+
     def left_out(self, *measures: str) -> str | None:
         """Why it doesn't count if these measures have to be right; None if it does."""
         if self.contract is None:
@@ -135,6 +142,8 @@ class PriceRange(NamedTuple):
     lowest_venue: str
     highest: float
     highest_venue: str
+    missing: tuple[str, ...] = ()
+    """The venues whose price is unknown or disputed."""
 
 
 class Change(NamedTuple):
@@ -153,7 +162,7 @@ class Change(NamedTuple):
 
     coins_pct: float | None
     price_pct: float | None
-    """At the largest venue with a price at both ends."""
+    """As `CrossCoin.price_pct`."""
 
     @property
     def usd_pct(self) -> float | None:
@@ -205,8 +214,11 @@ class CrossCoin(NamedTuple):
     """The same with the last known rates and open interest of the venues that are missing, so that
     it has no step where one fails. None if one of these is unknown."""
 
-    weights: Sequence[float | None]
-    """In percent, in the order of `venues`; None for a venue that is left out."""
+    weighed: Sequence[CrossVenue]
+    """Those whose rate is in it."""
+
+    price_pct: float | None
+    """The change of the price in 24 hours, at the largest venue with a price at both ends."""
 
     funding_missing: Sequence[Missing]
     """With the open interest that they last had."""
@@ -234,6 +246,12 @@ class CrossCoin(NamedTuple):
             return None
         return 100 * (entry.interest_usd or 0.0) / total
 
+    def weight_pct(self, entry: CrossVenue) -> float | None:
+        """The weight of a venue in the live rate; None for one that is left out."""
+        if entry not in self.weighed:
+            return None
+        return 100 * (entry.interest_usd or 0.0) / (_sum(e.interest_usd for e in self.weighed) or 1)
+
 
 def coin_of_venues(
     asset: str, listed: Sequence[CrossVenue], wrong: Collection[str] = ()
@@ -250,6 +268,7 @@ def coin_of_venues(
     weighed = [each for each in counted if FUNDING not in each.disputed]
     weight = _sum(each.interest_usd for each in weighed)
     funding = [(each.interest_usd or 0.0) * (each.funding_8h_pct or 0.0) for each in weighed]
+    price_pct = _price_change(expected)
     known = (each.liquidated_usd or each.liquidated_last for each in expected)
     seen = [each for each in known if each is not None]
     return CrossCoin(
@@ -258,14 +277,12 @@ def coin_of_venues(
         counted=counted,
         deepest=None if deepest is None else deepest.entry.venue,
         open_interest=_interest(counted, _missing(expected, reasons)),
-        change=_change(expected, reasons),
+        change=_change(expected, reasons, price_pct),
         volume=_volume(expected),
         funding_8h_pct=sum(funding) / weight if weight else None,
         funding_with_missing_8h_pct=_whole_funding(expected, weighed),
-        weights=[
-            100 * (each.interest_usd or 0.0) / weight if weight and each in weighed else None
-            for each in entries
-        ],
+        weighed=weighed if weight else [],
+        price_pct=price_pct,
         funding_missing=_missing(
             expected,
             [why or each.left_out(FUNDING) for each, why in zip(expected, reasons, strict=True)],
@@ -384,10 +401,7 @@ def _volume(entries: Sequence[CrossVenue]) -> Total:
         if why is None and each.volume_usd is not None:
             known.append(each)
         else:
-            last = [old.volume_24h_usd for old in each.last if old.volume_24h_usd is not None]
-            at = min((old.at for old in each.last), default=None) if last else None
-            reason = why or "it has no current volume"
-            missing.append(Missing(each.venue, reason, _sum(last), None, at))
+            missing.append(_last(each, why or "it has no current volume", "volume_24h"))
     usd, coins = [each.volume_usd for each in known], [each.volume_coins for each in known]
     return Total(_sum(usd), None if None in coins else _sum(coins), missing)
 
@@ -406,19 +420,27 @@ def _whole_funding(entries: Sequence[CrossVenue], weighed: Sequence[CrossVenue])
 
 
 def _missing(entries: Sequence[CrossVenue], reasons: Sequence[str | None]) -> list[Missing]:
-    found = []
-    for entry, why in zip(entries, reasons, strict=True):
-        if why is not None:
-            coins = [
-                None
-                if old.open_interest_coins is None
-                else old.open_interest_coins * old.multiplier
-                for old in entry.last
-            ]
-            usd = _sum(old.open_interest_usd for old in entry.last)
-            at = min((old.at for old in entry.last), default=None)
-            found.append(Missing(entry.venue, why, usd, None if None in coins else _sum(coins), at))
-    return found
+    return [
+        _last(entry, why, "open_interest")
+        for entry, why in zip(entries, reasons, strict=True)
+        if why is not None
+    ]
+
+
+def _last(entry: CrossVenue, why: str, measure: str) -> Missing:
+    """A missing venue, and how large it last was."""
+    known = [each for each in entry.last if getattr(each, f"{measure}_usd") is not None]
+    usd = [getattr(each, f"{measure}_usd") for each in known]
+    coins = [getattr(each, f"{measure}_coins") for each in known]
+    return Missing(
+        entry.venue,
+        why,
+        _sum(usd),
+        None
+        if None in coins
+        else _sum(size * each.multiplier for size, each in zip(coins, known, strict=True)),
+        min((each.at for each in known), default=None),
+    )
 
 
 class _Ends(NamedTuple):
@@ -461,7 +483,9 @@ def _ends(entry: CrossVenue, reason: str | None) -> Iterator[_Ends]:
             yield _Ends(entry, price, usd, coins, now.multiplier, before, usd_before)
 
 
-def _change(entries: Sequence[CrossVenue], reasons: Sequence[str | None]) -> Change | None:
+def _change(
+    entries: Sequence[CrossVenue], reasons: Sequence[str | None], price_pct: float | None
+) -> Change | None:
     """The same contracts at both ends."""
     pairs = [
         ends for entry, why in zip(entries, reasons, strict=True) for ends in _ends(entry, why)
@@ -480,7 +504,7 @@ def _change(entries: Sequence[CrossVenue], reasons: Sequence[str | None]) -> Cha
         change_usd=sum(each.usd for each in pairs) - usd_before,
         price_effect_usd=_sum(effects) if has_coins else None,
         coins_pct=100 * (coins_now / coins - 1) if has_coins and coins else None,
-        price_pct=_price_change(entries),
+        price_pct=price_pct,
     )
 
 
@@ -503,7 +527,7 @@ def _price_range(entries: Sequence[CrossVenue]) -> PriceRange | None:
     known = [(each.price, each.entry.venue) for each in priced(entries)]
     if not known:
         return None
-    return PriceRange(*min(known), *max(known))
+    return PriceRange(*min(known), *max(known), others(entries, (venue for _, venue in known)))
 
 
 def _sum(values: Iterable[float | None]) -> float | None:
@@ -528,17 +552,41 @@ def _settled(entry: CrossVenue, end: int | None) -> CrossVenue:
 def _spread(entries: Sequence[CrossVenue]) -> Spread | None:
     """None with fewer than two venues. Of equal ones, the first is named."""
     rates = [(entry.settled.pct_8h, entry.venue) for entry in entries if entry.settled is not None]
-    compared = {venue for _, venue in rates}
-    missing = tuple(dict.fromkeys(e.venue for e in entries if e.venue not in compared))
-    # A venue with two contracts of a coin has no spread with itself.
+    pair, missing = widest_pair(rates), others(entries, (venue for _, venue in rates))
+    if pair is None:
+        return None
+    pct, high, low = pair
+    return (
+        Spread(rates[high][1], rates[low][1], pct, missing)
+        if pct
+        else Spread(None, None, 0.0, missing)
+    )
+
+
+def widest_pair(rates: Sequence[tuple[float, str]]) -> tuple[float, int, int] | None:
+    """The widest difference of rates between two venues, and the places of the two rates.
+
+    A venue with two contracts of a coin has no difference with itself. Of equal ones, the first.
+    """
+    units = [round(rate * 10**RATE_DIGITS) for rate, _ in rates]  # differences are exact
     pairs = [
-        (round(high - low, RATE_DIGITS), highest, lowest)
-        for (high, highest), (low, lowest) in permutations(rates, 2)
-        if highest != lowest
+        (units[high] - units[low], high, low)
+        for high, low in permutations(range(len(rates)), 2)
+        if rates[high][1] != rates[low][1]
     ]
     if not pairs:
         return None
-    widest, highest, lowest = max(pairs, key=itemgetter(0))
-    if not widest:
-        return Spread(None, None, 0.0, missing)
-    return Spread(highest, lowest, widest, missing)
+    widest, high, low = max(pairs, key=itemgetter(0))
+    return widest / 10**RATE_DIGITS, high, low
+
+
+def others(entries: Iterable[CrossVenue], known: Iterable[str]) -> tuple[str, ...]:
+    """The venues that list the coin, without those that are known."""
+    names = {*known}
+    return tuple(
+        dict.fromkeys(
+            each.venue
+            for each in entries
+            if each.venue not in names and each.state != "different asset"
+        )
+    )

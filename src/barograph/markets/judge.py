@@ -34,7 +34,7 @@ from barograph.markets.frames import (
     frame_of,
     stored,
 )
-from barograph.markets.last_known import LastKnown, guarded, with_reading, without
+from barograph.markets.last_known import LastKnown, guarded, is_unknown, with_reading, without
 from barograph.markets.liquidations import LiquidationHour, LiquidationTotals, LiquidationTracker
 from barograph.markets.listings import ListingChange, record_listings
 from barograph.markets.market_events import (
@@ -570,12 +570,12 @@ class MarketJudge:
         return [stored(frame_of(reading.as_of, reading.contracts))]
 
     def _know(self, reading: Perpetuals) -> None:
-        """Take the last known values, once per minute."""
-        minute = reading.as_of // MINUTE
-        if self._known_minute != minute and not self.disputed.keys() & READ:
-            others, before = self.other_assets, self.last_known
-            if others is None:
-                others = {name for name, each in before.contracts.items() if each.is_other_asset}
+        """Take the last known values, once per minute, and of new contracts at once."""
+        minute, before, others = reading.as_of // MINUTE, self.last_known, self.other_assets
+        if others is None:
+            others = {name for name, each in before.contracts.items() if each.is_other_asset}
+        is_news = self._known_minute != minute or is_unknown(before, reading, others)
+        if is_news and not self.disputed.keys() & READ:
             self.last_known, self._known_minute = with_reading(before, reading, others), minute
 
     def forget_frames(self, since: int) -> None:

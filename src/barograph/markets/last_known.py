@@ -66,6 +66,8 @@ class KnownValues(Struct, frozen=True, array_like=True):
     held_until: int | None = None
     """Until when newer values are held back because they jumped."""
 
+    volume_24h_coins: float | None = None
+
 
 class LastKnown(Struct, frozen=True):
     """The contracts of a venue by their full names."""
@@ -140,6 +142,16 @@ def _factor(before: float, now: float) -> float:
     return max(before / now, now / before)
 
 
+def is_unknown(known: LastKnown, reading: Perpetuals, others: Collection[str]) -> bool:
+    """Whether a contract is new, or turned out to be another asset, or not to be one."""
+    kinds = {name: each.is_other_asset for name, each in known.contracts.items()}
+    return any(
+        kinds.get(each.contract) != (each.contract in others)
+        for each in reading.contracts
+        if each.open_interest_usd is not None
+    )
+
+
 def with_reading(known: LastKnown, reading: Perpetuals, others: Collection[str] = ()) -> LastKnown:
     """The last known values after a reading that is not disputed; `others` are other assets."""
     at, before = reading.as_of, known.contracts
@@ -157,6 +169,7 @@ def with_reading(known: LastKnown, reading: Perpetuals, others: Collection[str] 
                 each.volume_24h_usd,
                 each.funding_8h_pct,
                 each.contract in others,
+                volume_24h_coins=each.volume_24h_coins,
             )
     return LastKnown(contracts)
 

@@ -71,8 +71,9 @@ def tool_reads(
         return document.body
 
     async def read_cross(query: Query, _: Scope) -> bytes:
-        read = cross.one(query["coin"]) if "coin" in query else cross.venues()
-        return cross_result((await read).body)
+        if "coin" in query:
+            return cross_result((await cross.one(query["coin"])).body)
+        return cross_result((await cross.reader.venues(board)).document().body)
 
     async def read_carry(query: Query, _: Scope) -> bytes:
         return page_result((await cross.carry(query)).body, BY_NAME[tools.CARRY].output)
@@ -196,7 +197,7 @@ def perpetuals_result(body: bytes, sort: str, limit: int, members: Iterable[str]
 HEAD_MEMBERS = ("as_of", "source", "notice")
 CROSS_MEMBERS = (
     *(*HEAD_MEMBERS, "coin", "totalOpenInterestUsd", "openInterestMissing"),
-    *("openInterestWithMissingUsd", "openInterestChange24h", "totalVolume24hUsd"),
+    *("openInterestWithMissingUsd", "openInterestChange24h", "totalVolume24hUsd", "volumeMissing"),
     *("weightedFundingRatePct8h", "fundingMissing", "settledTo", "fundingSpread"),
     *("priceRange", "liquidations24hAtLeastUsd"),
 )

@@ -245,8 +245,7 @@ TOOLS = (
     Tool(
         SERIES,
         "Series",
-        "History, oldest first; null is a gap; don't rely on disputed values. Continue from "
-        "next_from until null.",
+        "History, oldest first; null is a gap; don't use disputed values. Continue from next_from.",
         {
             **_SOURCED,
             **dict.fromkeys(("measure", "unit"), _TEXT),
@@ -263,6 +262,7 @@ TOOLS = (
                 "liquidations, regime, signals (key), us10y …",
             },
             "symbol": {"type": "string", "description": "Default BTC; liquidations: all."},
+            "venue": {"type": "string", "description": "bybit, or all: totals."},
             "key": {"type": "string"},
             "from": {"type": "string", "description": "ISO; default 7 days ago or more. Or start."},
             "to": {"type": "string", "description": "Or end."},

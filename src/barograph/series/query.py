@@ -161,7 +161,7 @@ def _total_rules(measure: str, rules: MeasureRules) -> MeasureRules:
     if labels is None:
         known = ", ".join(ALL_MEASURES)
         raise InvalidRequest(f"venue=all has {known}; {measure} is per venue and never averaged")
-    extra = (*TOTAL_MEMBERS, "low", "high") if measure == "price" else TOTAL_MEMBERS
+    extra = (*TOTAL_MEMBERS, "low", "high", "price_venue") if measure == "price" else TOTAL_MEMBERS
     return rules._replace(unit=labels.unit, extra=extra)
 
 

@@ -160,7 +160,7 @@ def _total_row(measure: Measure, point: TotalPoint) -> SeriesRow:
         ],
         [*map(rounded, prices)],
         *(
-            (rounded(min(prices, default=None)), rounded(max(prices, default=None)))
+            (rounded(min(prices, default=None)), rounded(max(prices, default=None)), point.largest)
             if measure == "price"
             else ()
         ),
