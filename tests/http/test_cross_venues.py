@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from barograph.board.feeds import Publication
+from barograph.errors import NotFound
 from barograph.kit.timestamps import DAY, iso_timestamp
 from barograph.kit.wire import WireModel
 from barograph.markets.cross_bodies import CrossBody, CrossList
@@ -307,3 +308,16 @@ def test_while_venues_are_compared_others_get_the_comparison_before(two: Service
         return [market.now for market in (old, meanwhile, await new)]
 
     assert asyncio.run(read()) == [START, START, START + 5_000]
+
+
+def test_a_coin_that_an_older_comparison_lacks_is_unknown_in_it(two: Service) -> None:
+    reader = CrossReader(two.settings)
+    old = asyncio.run(reader.market(two.board))
+    two.clock.pass_seconds(5)
+    new = changed(SOL, contract="NEWUSDT", base="NEW")
+    two.publish(Perpetuals(two.clock.now, SOURCE, (*BYBIT_MARKET, new)))
+    market = asyncio.run(reader.market(two.board))
+
+    assert reader.coin(market, "newusdt").asset == "NEW"
+    with pytest.raises(NotFound):
+        reader.coin(old, "newusdt")

@@ -17,10 +17,13 @@ class Feed(Generic[R]):
         self.name = name
         self._record = record
         self._decoder = msgspec.json.Decoder(record)
+        self._parts: dict[str, Feed[R]] = {}
 
     def of(self, part: str) -> "Feed[R]":
         """The feed of one of several parts, such as a venue that is not in use."""
-        return Feed(f"{self.name}/{part}", self._record)
+        if part not in self._parts:
+            self._parts[part] = Feed(f"{self.name}/{part}", self._record)
+        return self._parts[part]
 
     def decode(self, payload: str) -> R | None:
         """Decode a snapshot; log and return None if another version of the program wrote it."""

@@ -49,7 +49,7 @@ JUMP_FLOOR_USD = 1e6
 """The open interest of smaller contracts may jump."""
 
 
-class KnownValues(Struct, frozen=True, array_like=True):
+class KnownValues(Struct, frozen=True, array_like=True, gc=False):
     """One contract, in the units of `Perpetual`."""
 
     at: int

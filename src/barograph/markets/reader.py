@@ -1,9 +1,9 @@
 """Reads the board: a fresh view of one venue, or all venues compared."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -166,11 +166,6 @@ class CrossReader:
             name: VENUES[name]._replace(source=source_of(name, settings.exchange_source))
             for name in self._names
         }
-        in_use = (PERPETUALS, LIQUIDATIONS, EXCHANGE_HEALTH, DAY_AGO)
-        followed: Sequence[Feed[Any]] = (*in_use, SETTLED, LAST_KNOWN)
-        self._feeds: Mapping[tuple[str, str], Feed[Any]] = {
-            (feed.name, name): feed.of(name) for feed in followed for name in self._names
-        }
         self._kept: CrossMarket | None = None
         self._flights: SingleFlight[str, CrossMarket] = SingleFlight()
         self._by_name: ContractIndex = {}
@@ -219,10 +214,12 @@ class CrossReader:
             return None
 
     def coin(self, market: CrossMarket, text: str) -> CrossCoin:
-        """The coin of the newest comparison that a text names; raises as `asset`."""
-        if text in market.coins:  # another may differ only in case
-            return market.coins[text]
-        return market.coins[self.asset(text)]
+        """The coin of a comparison that a text names; raises as `asset`."""
+        # Another may differ only in case. The names may be of a newer comparison.
+        coin = market.coins.get(text) or market.coins.get(self.asset(text))
+        if coin is None:
+            raise NotFound(UNKNOWN_COIN)
+        return coin
 
     def asset(self, text: str) -> str:
         """The asset that a text names, also by a contract or a name, in readings of any age.
@@ -240,8 +237,9 @@ class CrossReader:
         unconfirmed, changes = board.latest(TERMS), board.changes
         unused = () if unconfirmed is None else unconfirmed.names
         facts = {name: known for name, known in self.facts(board).items() if name not in unused}
-        self._by_name = await asyncio.to_thread(_names, facts)
+        names = await asyncio.to_thread(_names, facts)
         market = await asyncio.to_thread(cross_market, facts, self.limits, now)
+        self._by_name = names
         if not market.fresh:
             self._stale_in = changes
             raise UpstreamUnavailable
@@ -250,7 +248,7 @@ class CrossReader:
 
     def _facts(self, board: Board, name: str, in_use: str, disputes: Disputes) -> VenueFacts:
         def latest(feed: Feed[R]) -> R | None:
-            return board.latest(feed if name == in_use else self._feeds[feed.name, name])
+            return board.latest(feed if name == in_use else feed.of(name))
 
         reading, health = latest(PERPETUALS), latest(EXCHANGE_HEALTH)
         return VenueFacts(
@@ -261,9 +259,9 @@ class CrossReader:
             None if health is None else health.failure,
             None if health is None else health.failing_since,
             disputes.of(name),
-            board.latest(self._feeds[SETTLED.name, name]),
+            board.latest(SETTLED.of(name)),
             latest(DAY_AGO),
-            board.latest(self._feeds[LAST_KNOWN.name, name]) or LastKnown(),
+            board.latest(LAST_KNOWN.of(name)) or LastKnown(),
         )
 
 
