@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from barograph.markets.carry import CarryCoin, CarryVenue
-from barograph.markets.cross_documents import (
+from barograph.markets.cross_bodies import (
     CrossEntry,
     CrossVenueEntry,
     FundingSpread,

@@ -13,11 +13,12 @@ import pytest
 from barograph.board.feeds import Publication
 from barograph.kit.timestamps import DAY, iso_timestamp
 from barograph.kit.wire import WireModel
-from barograph.markets.cross_documents import CrossBody, CrossList, VenueList
+from barograph.markets.cross_bodies import CrossBody, CrossList
 from barograph.markets.disputes import DISPUTES, Dispute, Disputes
 from barograph.markets.failover import VENUE_IN_USE, VenueInUse
 from barograph.markets.last_known import KnownValues, LastKnown
 from barograph.markets.reader import CrossReader
+from barograph.markets.venue_documents import VenueList
 from barograph.markets.view import DAY_AGO, EXCHANGE_HEALTH, LAST_KNOWN, PERPETUALS
 from barograph.terms.sources import TERMS, Unconfirmed
 from barograph.venues.records import ExchangeHealth, Frame, PastValues, Perpetuals

@@ -57,8 +57,9 @@ REFUSED = {
         *(("?sort=pair", 400, "window, coin, format, limit"), (".csv?limit=1", 400, "no pages")),
     ],
     "/api/v1/listings": [
-        *(("?coin=NOSUCH", 404, PERPETUALS), ("?venue=other", 404, "bybit")),
+        *(("?coin=NOSUCH", 404, CROSS), ("?venue=other", 404, "bybit")),
         *(("?at=yesterday", 400, "at must be"), ("?symbol=BTC", 400, "coin, venue, at")),
+        ("?coin=a%20b", 400, "coin must be"),
     ],
     "/api/v1/venues": [("?limit=1", 400, "none")],
     "/api/v1/briefs/": [

@@ -353,9 +353,9 @@ def test_a_rule_speaks_only_when_its_thresholds_are_met(rule: Rule) -> None:
 def test_an_outage_is_told_with_its_span_and_how_it_came(kind: str | None, why: str) -> None:
     (draft,) = outage(evidence(outage=Outage(AT - 5 * MINUTE, AT, kind)))
 
-    assert draft.headline == "No market data for 5.0 minutes"
+    assert draft.headline == "No data of Bybit for 5.0 minutes"
     assert draft.sentence.startswith(
-        "No usable reading was stored on 6 November, 20:55\N{EN DASH}21:00 UTC "
+        "No usable reading of Bybit was stored on 6 November, 20:55\N{EN DASH}21:00 UTC "
     )
     assert f"(300 s; {why})" in draft.sentence
     assert draft.window == (AT - 5 * MINUTE, AT)

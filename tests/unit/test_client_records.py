@@ -14,13 +14,7 @@ from msgspec.structs import fields
 
 from barograph.events.documents import EventList, EventRecord
 from barograph.markets.carry import CarryCoin, CarryList, CarryVenue
-from barograph.markets.cross_documents import (
-    CrossBody,
-    CrossList,
-    CrossVenueBody,
-    VenueEntry,
-    VenueList,
-)
+from barograph.markets.cross_bodies import CrossBody, CrossList, CrossVenueBody
 from barograph.markets.documents import PerpetualRecord
 from barograph.markets.liquidation_endpoints import (
     LiquidationFile,
@@ -29,6 +23,7 @@ from barograph.markets.liquidation_endpoints import (
 )
 from barograph.markets.liquidation_files import LiquidationRecord
 from barograph.markets.perpetuals import PerpetualBody, PerpetualList
+from barograph.markets.venue_documents import VenueEntry, VenueList
 from barograph.material_change.documents import Comparison as ComparisonBody
 from barograph.series.endpoints import MeasureSeries
 from barograph.series.query import MARKET_SERIES, TOTAL_MEMBERS, macro_series

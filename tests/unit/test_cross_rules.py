@@ -112,7 +112,7 @@ def test_a_sum_without_a_venue_is_partial_and_names_it_with_its_last_size(
     assert (found.open_interest.usd, found.open_interest.coins) == (2_000.0, 20.0)
     assert found.open_interest.with_missing_usd == 2_600.0
     assert found.funding_8h_pct == pytest.approx(0.021)
-    assert found.weights == [50.0, 50.0, None]
+    assert weights(found) == [50.0, 50.0, None]
     assert [found.share_pct(each) for each in found.venues] == [100 / 2.6, 100 / 2.6, None]
     (missing,) = found.open_interest.missing
     assert (missing.venue, reason in missing.reason) == (BINANCE, True)
@@ -219,6 +219,10 @@ def test_a_price_that_left_the_others_within_a_day_is_disputed_and_named() -> No
     assert [each.venue for each in found.open_interest.missing] == [HYPERLIQUID]
 
 
+def weights(coin: CrossCoin) -> list[float | None]:
+    return [coin.weight_pct(each) for each in coin.venues]
+
+
 def test_volume_and_prices_are_of_the_known_venues() -> None:
     turnover = contract(BYBIT, price=99.0, volume_24h_usd=500.0, volume_24h_coins=5.0)
     sends = facts(BYBIT, turnover)
@@ -279,7 +283,7 @@ def test_disputed_funding_is_in_no_weight_but_its_open_interest_counts() -> None
     found = btc(*three(hyperliquid=disputing(HYPERLIQUID, "funding")))
 
     assert found.open_interest.usd == 3_000.0
-    assert (found.funding_8h_pct, found.weights) == (0.0, [50.0, None, 50.0])
+    assert (found.funding_8h_pct, weights(found)) == (0.0, [50.0, None, 50.0])
     assert [each.venue for each in found.funding_missing] == [HYPERLIQUID]
 
 
@@ -288,7 +292,7 @@ def test_doubted_rates_are_in_no_weight() -> None:
     assert away.reading is not None
     found = btc(*three(hyperliquid=away._replace(reading=replace(away.reading, doubted_rates="x"))))
 
-    assert (found.funding_8h_pct, found.weights) == (0.0, [50.0, None, 50.0])
+    assert (found.funding_8h_pct, weights(found)) == (0.0, [50.0, None, 50.0])
 
 
 @pytest.mark.parametrize(("since", "highest"), [(END, HYPERLIQUID), (END - 1, BYBIT)])
@@ -311,7 +315,7 @@ def test_the_same_name_at_another_price_is_another_asset_and_named_with_both_mar
     assert "105.1" in found.venues[1].reason
     assert "100 at Bybit" in found.venues[1].reason
     assert found.open_interest.usd == 10_000.0
-    assert found.weights == [90.0, None, 10.0]
+    assert weights(found) == [90.0, None, 10.0]
     assert found.spread is not None
     assert HYPERLIQUID not in (found.spread.highest, found.spread.lowest)
 
@@ -366,7 +370,7 @@ def test_the_view_ends_when_its_first_fact_reaches_its_limit_and_majors_come_fir
 def test_one_venue_alone_is_its_own_sum_without_a_spread() -> None:
     found = btc(facts(BYBIT, contract(BYBIT)))
 
-    assert (found.open_interest.usd, found.weights, found.spread) == (1_000.0, [100.0], None)
+    assert (found.open_interest.usd, weights(found), found.spread) == (1_000.0, [100.0], None)
     assert found.funding_8h_pct == 0.01
 
 

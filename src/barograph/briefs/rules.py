@@ -300,7 +300,7 @@ def funding_spread(evidence: MarketEvidence) -> Iterator[Draft]:
 
 
 def outage(evidence: MarketEvidence) -> Iterator[Draft]:
-    """There was no reading of the market for longer than its freshness limit."""
+    """There was no reading of the venue in use for longer than its freshness limit."""
     gap = evidence.outage
     if gap is None:
         return
@@ -311,10 +311,10 @@ def outage(evidence: MarketEvidence) -> Iterator[Draft]:
     length = f"{seconds} seconds" if span < 2 * MINUTE else f"{span / MINUTE:.1f} minutes"
     yield Draft(
         subject="market-data",
-        headline=f"No market data for {length}",
-        sentence=f"No usable reading was stored on {span_text(gap.since, gap.until)} "
+        headline=f"No data of {title} for {length}",
+        sentence=f"No usable reading of {title} was stored on {span_text(gap.since, gap.until)} "
         f"({seconds} s; {why}). Nothing "
-        "is known about the market in between, and liquidations of that time may be missing.",
+        "is known about this venue in between, and its liquidations of that time may be missing.",
         coins=[],
         window=(gap.since, gap.until),
         inputs={

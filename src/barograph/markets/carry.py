@@ -7,16 +7,15 @@ long as it covers the same hours as the other venues, so that no pair changes be
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
-from pydantic import Field
-
 from barograph.kit.csv_table import CSV, cells, table
 from barograph.kit.documents import JSON, Document
 from barograph.kit.lists import ListBody, ListHead
 from barograph.kit.timestamps import iso_timestamp
 from barograph.kit.wire import WireModel
 from barograph.markets.cross import CrossMarket
+from barograph.markets.cross_bodies import NoNext, Number, Text, VenueName, doc
 from barograph.markets.cross_coins import CrossCoin, State, others, widest_pair
-from barograph.markets.cross_documents import NoNext, Number, Text, VenueName, document_of
+from barograph.markets.cross_documents import document_of
 from barograph.markets.settlements import RATE_DIGITS, WINDOW_DAYS, yearly
 
 CARRY_PATH = "/api/v1/carry"
@@ -24,37 +23,33 @@ DEFAULT_WINDOW = "7d"
 NOT_INCLUDED = "fees and prices"
 
 
-def _is(description: str) -> Any:  # noqa: ANN401 - as pydantic's own
-    return Field(description=description)
-
-
 class CarryVenue(WireModel):
     """What longs paid to shorts for a coin at one venue; negative if shorts paid."""
 
     venue: VenueName
     state: State
-    reason: Annotated[Text, _is("Why the state is not `ok` or a sum is null.")]
+    reason: Annotated[Text, doc("Why the state is not `ok` or a sum is null.")]
     contract: Text
-    settledPct: Annotated[Number, _is("Sum of settled rates, in %; null unless all are known.")]
-    yearlyPct: Annotated[Number, _is("`settledPct` times 365 / days, not compounded.")]
-    yearlyPctBefore: Annotated[Number, _is("The same for the window before.")]
+    settledPct: Annotated[Number, doc("Sum of settled rates, in %; null unless all are known.")]
+    yearlyPct: Annotated[Number, doc("`settledPct` times 365 / days, not compounded.")]
+    yearlyPctBefore: Annotated[Number, doc("The same for the window before.")]
 
 
 class CarryCoin(WireModel):
     """A coin at every venue that lists it, and the best pair of venues."""
 
     coin: str
-    settledTo: Annotated[Text, _is("End of the window at all venues.")]
-    shortVenue: Annotated[Text, _is("Where funding was highest; null if all settled the same.")] = (
+    settledTo: Annotated[Text, doc("End of the window at all venues.")]
+    shortVenue: Annotated[Text, doc("Where funding was highest; null if all settled the same.")] = (
         None
     )
-    longVenue: Annotated[Text, _is("Where it was lowest.")] = None
-    pairPct: Annotated[Number, _is("What such a short and a long of equal size earned, in %.")] = (
+    longVenue: Annotated[Text, doc("Where it was lowest.")] = None
+    pairPct: Annotated[Number, doc("What such a short and a long of equal size earned, in %.")] = (
         None
     )
-    pairYearlyPct: Annotated[Number, _is("`pairPct` times 365 / days, not compounded.")] = None
-    pairYearlyPctChange: Annotated[Number, _is("Against these two in the window before.")] = None
-    missing: Annotated[list[str], _is("Venues not compared; their `reason` says why.")]
+    pairYearlyPct: Annotated[Number, doc("`pairPct` times 365 / days, not compounded.")] = None
+    pairYearlyPctChange: Annotated[Number, doc("Against these two in the window before.")] = None
+    missing: Annotated[list[str], doc("Venues not compared; their `reason` says why.")]
     venues: list[CarryVenue]
 
 
@@ -62,7 +57,7 @@ class CarryList(ListBody):
     """Every coin over one window, the best pair first."""
 
     window: str
-    notIncluded: Annotated[str, _is("What the numbers leave out.")]
+    notIncluded: Annotated[str, doc("What the numbers leave out.")]
     carry: list[CarryCoin]
     next: NoNext
 

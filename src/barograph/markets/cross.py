@@ -105,6 +105,17 @@ class CrossMarket(NamedTuple):
         return min(each.as_of for each in self.fresh)
 
     @property
+    def source(self) -> str:
+        """The sources of the fresh readings."""
+        return "; ".join(each.source for each in self.fresh)
+
+    def entries(self, coin: CrossCoin) -> list[CrossVenue]:
+        """A coin at every configured venue."""
+        listed, why = {each.venue for each in coin.venues}, "it does not list this coin"
+        absent = (name for name in self.facts if name not in listed)
+        return [*coin.venues, *(CrossVenue(name, "not listed", why) for name in absent)]
+
+    @property
     def until(self) -> int:
         """When the first of these facts reaches its freshness limit."""
         totals = (fact.fresh_totals(self.limits, self.now) for fact in self.facts.values())

@@ -80,6 +80,13 @@ class CrossVenue(NamedTuple):
     last_before: Sequence[PastValues | None] = ()
     """The values of the contracts of `last` at `day_ago`."""
 
+    @property
+    def interest_at(self) -> int | None:
+        """When the open interest was counted."""
+        if self.contract is None or self.interest_usd is None:
+            return None
+        return self.contract.open_interest_at or self.as_of
+
     def left_out(self, *measures: str) -> str | None:
         """Why it doesn't count if these measures have to be right; None if it does."""
         if self.contract is None:
@@ -155,7 +162,7 @@ class Change(NamedTuple):
 
     coins_pct: float | None
     price_pct: float | None
-    """At the largest venue with a price at both ends."""
+    """As `CrossCoin.price_pct`."""
 
     @property
     def usd_pct(self) -> float | None:
@@ -207,8 +214,11 @@ class CrossCoin(NamedTuple):
     """The same with the last known rates and open interest of the venues that are missing, so that
     it has no step where one fails. None if one of these is unknown."""
 
-    weights: Sequence[float | None]
-    """In percent, in the order of `venues`; None for a venue that is left out."""
+    weighed: Sequence[CrossVenue]
+    """Those whose rate is in it."""
+
+    price_pct: float | None
+    """The change of the price in 24 hours, at the largest venue with a price at both ends."""
 
     funding_missing: Sequence[Missing]
     """With the open interest that they last had."""
@@ -236,6 +246,12 @@ class CrossCoin(NamedTuple):
             return None
         return 100 * (entry.interest_usd or 0.0) / total
 
+    def weight_pct(self, entry: CrossVenue) -> float | None:
+        """The weight of a venue in the live rate; None for one that is left out."""
+        if entry not in self.weighed:
+            return None
+        return 100 * (entry.interest_usd or 0.0) / (_sum(e.interest_usd for e in self.weighed) or 1)
+
 
 def coin_of_venues(
     asset: str, listed: Sequence[CrossVenue], wrong: Collection[str] = ()
@@ -252,6 +268,7 @@ def coin_of_venues(
     weighed = [each for each in counted if FUNDING not in each.disputed]
     weight = _sum(each.interest_usd for each in weighed)
     funding = [(each.interest_usd or 0.0) * (each.funding_8h_pct or 0.0) for each in weighed]
+    price_pct = _price_change(expected)
     known = (each.liquidated_usd or each.liquidated_last for each in expected)
     seen = [each for each in known if each is not None]
     return CrossCoin(
@@ -260,14 +277,12 @@ def coin_of_venues(
         counted=counted,
         deepest=None if deepest is None else deepest.entry.venue,
         open_interest=_interest(counted, _missing(expected, reasons)),
-        change=_change(expected, reasons),
+        change=_change(expected, reasons, price_pct),
         volume=_volume(expected),
         funding_8h_pct=sum(funding) / weight if weight else None,
         funding_with_missing_8h_pct=_whole_funding(expected, weighed),
-        weights=[
-            100 * (each.interest_usd or 0.0) / weight if weight and each in weighed else None
-            for each in entries
-        ],
+        weighed=weighed if weight else [],
+        price_pct=price_pct,
         funding_missing=_missing(
             expected,
             [why or each.left_out(FUNDING) for each, why in zip(expected, reasons, strict=True)],
@@ -468,7 +483,9 @@ def _ends(entry: CrossVenue, reason: str | None) -> Iterator[_Ends]:
             yield _Ends(entry, price, usd, coins, now.multiplier, before, usd_before)
 
 
-def _change(entries: Sequence[CrossVenue], reasons: Sequence[str | None]) -> Change | None:
+def _change(
+    entries: Sequence[CrossVenue], reasons: Sequence[str | None], price_pct: float | None
+) -> Change | None:
     """The same contracts at both ends."""
     pairs = [
         ends for entry, why in zip(entries, reasons, strict=True) for ends in _ends(entry, why)
@@ -487,7 +504,7 @@ def _change(entries: Sequence[CrossVenue], reasons: Sequence[str | None]) -> Cha
         change_usd=sum(each.usd for each in pairs) - usd_before,
         price_effect_usd=_sum(effects) if has_coins else None,
         coins_pct=100 * (coins_now / coins - 1) if has_coins and coins else None,
-        price_pct=_price_change(entries),
+        price_pct=price_pct,
     )
 
 

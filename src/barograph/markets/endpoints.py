@@ -33,18 +33,13 @@ from barograph.markets.carry import (
     carry_document,
 )
 from barograph.markets.cross import CrossMarket
+from barograph.markets.cross_bodies import CROSS_COLUMNS, CrossBody, CrossList
 from barograph.markets.cross_documents import (
-    CROSS_COLUMNS,
     CROSS_PATH,
-    VENUES_PATH,
-    CrossBody,
-    CrossList,
-    VenueList,
     coin_document,
     cross_document,
     cross_table,
     encoded_coins,
-    venues_document,
 )
 from barograph.markets.documents import (
     DERIVATIVES_PATH,
@@ -76,6 +71,7 @@ from barograph.markets.symbols import (
     symbol_from_query,
     symbol_of,
 )
+from barograph.markets.venue_documents import VENUES_PATH, VenueList
 from barograph.venues.records import majors_first
 
 T = TypeVar("T")
@@ -203,13 +199,6 @@ class CrossAnswer:
         self._kept: dict[str, _Rendered[Any]] = {}
         self._flights: SingleFlight[str, _Rendered[Any]] = SingleFlight()
 
-    async def venues(self) -> Document:
-        """The configured venues."""
-        reader, board = self.reader, self.board
-        market = await reader.known_market(board)
-        facts, roles = reader.facts(board), reader.roles(board)
-        return venues_document(facts, roles, market, reader.limits, board.clock())
-
     async def listed(self, given: Mapping[str, str]) -> Document:
         """All coins, or the first up to `limit`; raises as `CrossReader.market`."""
         limit = page_limit(given)
@@ -295,7 +284,7 @@ def cross_routes(answer: CrossAnswer) -> ApiRouter:
     )
     async def venues(request: Request) -> DocumentResponse:
         given_parameters(request.query_params, (), "")
-        return DocumentResponse(await answer.venues(), clock())
+        return DocumentResponse((await answer.reader.venues(answer.board)).document(), clock())
 
     @router.get(f"{CROSS_PATH}.csv")
     @router.get(

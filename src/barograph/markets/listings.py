@@ -3,12 +3,12 @@
 from collections.abc import Collection, Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from barograph.errors import NotFound
 from barograph.kit.database import Queryable, Statement, Transaction
 from barograph.markets.samples import RecordedListing
-from barograph.markets.symbols import NAMES, UNKNOWN_SYMBOL, require_name, upper
+from barograph.markets.symbols import NAMES, UNKNOWN_COIN, UNKNOWN_SYMBOL, require_name, upper
 from barograph.venues.registry import VENUES, coin_of
 
 
@@ -40,16 +40,12 @@ async def _name_earlier(tx: Transaction, venue: str) -> None:
         await tx.execute(_NAME, venue, contract, *coin_of(venue, base))
 
 
-class ListingPlace(NamedTuple):
-    """The place of a listing in the order of venue, contract and time."""
-
-    venue: str = ""
-    contract: str = ""
-    listed_at: int = 0
+Place = tuple[str, str, int]
+"""The venue, the contract and the time of a listing, in whose order they are listed."""
 
 
 async def listings_after(
-    queryable: Queryable, place: ListingPlace, count: int, *, asset: str, venue: str, at: int
+    queryable: Queryable, place: Place, count: int, *, asset: str, venue: str, at: int
 ) -> list[RecordedListing]:
     """Listings after a place: of a coin, of a venue and at a time, or of all if empty or 0."""
     return await _AFTER.fetch(queryable, *place, asset, venue, at, count)
@@ -61,7 +57,10 @@ async def listed_since(tx: Transaction, venue: str, contract: str, at: int) -> N
 
 
 async def listings_named(
-    queryable: Queryable, text: str, venues: Collection[str] = VENUES
+    queryable: Queryable,
+    text: str,
+    venues: Collection[str] = VENUES,
+    parameter: Literal["symbol", "coin"] = "symbol",
 ) -> list[RecordedListing]:
     """The listings at some venues of the coin that a request names, even if they ended.
 
@@ -69,7 +68,7 @@ async def listings_named(
         InvalidRequest: the text can't name any.
         NotFound: it names none that we know.
     """
-    name = upper(require_name(text))
+    name = upper(require_name(text, parameter))
     letters = "".join(character for character in name if character.isalnum())
     coins = [venue.coin_of(each)[0] for each in (text, name) for venue in VENUES.values()]
     bases = [venue.coin_of(name.removesuffix(venue.suffix))[0] for venue in VENUES.values()]
@@ -77,7 +76,7 @@ async def listings_named(
         listings = await listings_of(queryable, asset, venues) if asset else []
         if listings:
             return listings
-    raise NotFound(UNKNOWN_SYMBOL)
+    raise NotFound(UNKNOWN_COIN if parameter == "coin" else UNKNOWN_SYMBOL)
 
 
 async def listings_of(

@@ -15,13 +15,19 @@ from barograph.kit.caches import SingleFlight
 from barograph.kit.timestamps import SECOND
 from barograph.markets.cross import CrossMarket, VenueFacts, cross_market
 from barograph.markets.cross_coins import CrossCoin
-from barograph.markets.cross_documents import CROSS_PATH, VenueRoles
 from barograph.markets.disputes import DISPUTES, Disputes
 from barograph.markets.failover import VENUE_IN_USE
 from barograph.markets.last_known import LastKnown
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.market_events import outage_event
-from barograph.markets.symbols import ContractIndex, find_contract, index_of, require_name
+from barograph.markets.symbols import (
+    UNKNOWN_COIN,
+    ContractIndex,
+    find_contract,
+    index_of,
+    require_name,
+)
+from barograph.markets.venue_documents import KnownVenues, VenueRoles
 from barograph.markets.view import (
     DAY_AGO,
     EXCHANGE_HEALTH,
@@ -199,6 +205,12 @@ class CrossReader:
             return kept
         return await self._flights.do("", partial(self._compare, board, now))
 
+    async def venues(self, board: Board) -> KnownVenues:
+        """The configured venues."""
+        market = await self.known_market(board)
+        facts, roles = self.facts(board), self.roles(board)
+        return KnownVenues(facts, roles, market, self.limits, board.clock())
+
     async def known_market(self, board: Board) -> CrossMarket | None:
         """The same; None if no venue has a fresh reading."""
         try:
@@ -221,7 +233,7 @@ class CrossReader:
         """
         contract = find_contract(self._by_name, require_name(text, "coin"))
         if contract is None:
-            raise NotFound(f"unknown coin; {CROSS_PATH} lists every coin")
+            raise NotFound(UNKNOWN_COIN)
         return contract.asset
 
     async def _compare(self, board: Board, now: int) -> CrossMarket:

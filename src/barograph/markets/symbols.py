@@ -21,6 +21,7 @@ RULE = f"symbol must be 1 to {MAX_LENGTH} letters or digits"
 MAX_NAME = 30
 NAME_PATTERN = rf"^[\w-]{{1,{MAX_NAME}}}$"
 UNKNOWN_SYMBOL = "unknown symbol; /api/v1/perpetuals lists every symbol"
+UNKNOWN_COIN = "unknown coin; /api/v1/cross lists every coin"
 
 ContractIndex = Mapping[str, Perpetual]
 """The contracts of one reading by base asset and by full name, in upper case."""

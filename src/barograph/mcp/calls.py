@@ -71,8 +71,9 @@ def tool_reads(
         return document.body
 
     async def read_cross(query: Query, _: Scope) -> bytes:
-        read = cross.one(query["coin"]) if "coin" in query else cross.venues()
-        return cross_result((await read).body)
+        if "coin" in query:
+            return cross_result((await cross.one(query["coin"])).body)
+        return cross_result((await cross.reader.venues(board)).document().body)
 
     async def read_carry(query: Query, _: Scope) -> bytes:
         return page_result((await cross.carry(query)).body, BY_NAME[tools.CARRY].output)

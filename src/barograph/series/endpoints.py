@@ -29,7 +29,7 @@ from barograph.kit.timestamps import SECOND, iso_timestamp
 from barograph.kit.wire import Schema, WireModel, operation, parameter
 from barograph.limits.listings import PART_ROWS, Listing, Listings, ListPart
 from barograph.markets.aggregates import ALL
-from barograph.markets.listings import ListingPlace, listings_after, listings_named
+from barograph.markets.listings import Place, listings_after, listings_named
 from barograph.markets.reader import MarketReader
 from barograph.markets.samples import SERIES_FOLDER
 from barograph.series.query import ALL_MEASURES, MARKET_SERIES, STEPS, SeriesQuery, series_query
@@ -196,7 +196,7 @@ class SeriesAnswer(NamedTuple):
             first_rows=FIRST_TOTALS if query.venue == ALL else PART_ROWS,
         )
 
-    def listings(self, given: Mapping[str, str]) -> Listing[ListingPlace]:
+    def listings(self, given: Mapping[str, str]) -> Listing[Place]:
         """The listings that a request asks for.
 
         Raises:
@@ -206,14 +206,16 @@ class SeriesAnswer(NamedTuple):
         at = instant("at", given["at"]) if "at" in given else 0
         venue = given.get("venue", "")
 
-        async def read(place: ListingPlace, limit: int) -> ListPart[ListingPlace]:
-            named = await listings_named(self.database, given["coin"]) if "coin" in given else []
-            asset = named[0].asset if named else ""
+        async def read(place: Place, limit: int) -> ListPart[Place]:
+            asset = ""
+            if "coin" in given:
+                named = await listings_named(self.database, given["coin"], parameter="coin")
+                asset = named[0].asset
             rows = await listings_after(
                 self.database, place, limit + 1, asset=asset, venue=venue, at=at
             )
             last = rows[limit - 1] if len(rows) > limit else None
-            following = last and ListingPlace(last.venue, last.contract, last.listed_at)
+            following = last and (last.venue, last.contract, last.listed_at)
             values = [
                 (
                     *row[:4],
@@ -225,7 +227,7 @@ class SeriesAnswer(NamedTuple):
             return ListPart(self._venues_head([venue] if venue else None), values, following)
 
         members = tuple(ListingEntry.model_fields)
-        return Listing(LISTINGS_PATH, "listings", members, given, ListingPlace(), read, "listings")
+        return Listing(LISTINGS_PATH, "listings", members, given, ("", "", 0), read, "listings")
 
     async def _part(self, query: SeriesQuery) -> ListPart[int]:
         # From a market reading of any age: recorded data does not expire.

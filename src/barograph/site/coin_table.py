@@ -13,7 +13,6 @@ from barograph.markets.symbols import spelled_names
 from barograph.site.coin_text import (
     Pages,
     Priced,
-    day_change,
     priced_at,
     ranked_funding,
     venues_text,
@@ -61,7 +60,7 @@ def _row(coin: CrossCoin, sources: Sources, usual: str) -> MarketRow:
     weeks = ((sources.weeks.get(e.venue) or {}).get(e.contract.contract, ()) for e in contracts)
     numbers = (
         None if priced is None else priced.price,
-        day_change(coin),
+        coin.price_pct,
         ranked_funding(coin),
         coin.open_interest.at_least_usd,
         None if change is None else change.coins_pct,
@@ -107,7 +106,7 @@ def coin_table(
         COLUMNS,
         SUFFIX,
         market.as_of,
-        "; ".join(each.source for each in market.fresh),
+        market.source,
         market.until,
         tuple(rows),
         market.until,

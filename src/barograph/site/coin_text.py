@@ -9,9 +9,8 @@ from markupsafe import Markup
 from barograph.kit.text import usd
 from barograph.markets.cross import CrossMarket
 from barograph.markets.cross_coins import PRICE, CrossCoin, CrossVenue, Missing, Total
-from barograph.markets.perpetuals import percent_change
 from barograph.site.templating import shown
-from barograph.venues.records import PastValues, Perpetual
+from barograph.venues.records import Perpetual
 from barograph.venues.registry import VENUES
 
 Pages = Callable[[CrossCoin], str | None]
@@ -206,26 +205,18 @@ class Priced(NamedTuple):
     venue: str
     contract: Perpetual
     as_of: int
-    before: PastValues | None
-    """Its values of 24 hours ago."""
 
     @property
     def price(self) -> float:
         """The price of one coin."""
         return self.contract.last_price / self.contract.multiplier
 
-    @property
-    def day_pct(self) -> float | None:
-        """The change of the price in 24 hours."""
-        before = None if self.before is None else self.before.last_price
-        return percent_change(self.contract.last_price, before)
-
 
 def priced_at(coin: CrossCoin) -> list[Priced]:
     """The contracts whose prices count, the largest open interest first."""
     known = sorted(coin.venues, key=lambda each: (each.venue != coin.deepest, -_held(each)))
     return [
-        Priced(each.venue, each.contract, each.as_of, each.before)
+        Priced(each.venue, each.contract, each.as_of)
         for each in known
         if each.contract is not None
         and each.as_of is not None
@@ -243,21 +234,15 @@ def priced_entry(coin: CrossCoin) -> Priced | None:
     return next(iter(priced_at(coin)), None)
 
 
-def day_change(coin: CrossCoin) -> float | None:
-    """The change of the price in 24 hours, at the largest venue that has both prices."""
-    return next((pct for each in priced_at(coin) if (pct := each.day_pct) is not None), None)
-
-
 def funding_change(coin: CrossCoin) -> float | None:
     """The change of weighted funding in 24 hours, in percent, with the weights of now.
 
     Only contracts count that are known at both ends.
     """
     pairs = [
-        (weight, entry.funding_8h_pct - entry.before.funding_8h_pct)
-        for entry, weight in zip(coin.venues, coin.weights, strict=True)
-        if weight
-        and entry.funding_8h_pct is not None
+        (entry.interest_usd or 0.0, entry.funding_8h_pct - entry.before.funding_8h_pct)
+        for entry in coin.weighed
+        if entry.funding_8h_pct is not None
         and entry.before is not None
         and entry.before.funding_8h_pct is not None
     ]

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from itertools import chain, repeat
 from typing import ClassVar, NamedTuple
 from urllib.parse import quote
 
@@ -14,15 +15,11 @@ from barograph.errors import InvalidRequest, NotFound
 from barograph.kit.text import NBSP, rate, usd
 from barograph.markets.cross import CrossMarket, VenueFacts
 from barograph.markets.cross_coins import CrossCoin, CrossVenue, State, Total
-from barograph.markets.cross_documents import (
-    CROSS_PATH,
-    VENUES_PATH,
-    VenueEntry,
-    venue_entries,
-)
+from barograph.markets.cross_documents import CROSS_PATH
 from barograph.markets.samples import DAYS
 from barograph.markets.settlements import WINDOW_DAYS, yearly
 from barograph.markets.symbols import has_page, names_of
+from barograph.markets.venue_documents import VENUES_PATH, VenueEntry
 from barograph.site.chart_reader import ChartReader
 from barograph.site.coin_text import (
     Part,
@@ -206,14 +203,6 @@ class VenueRow(NamedTuple):
     part: Part | None
 
     @property
-    def interest_at(self) -> int | None:
-        """When the open interest was counted."""
-        entry, contract = self.entry, self.entry.contract
-        if contract is None or entry.interest_usd is None:
-            return None
-        return entry.as_of if contract.open_interest_at is None else contract.open_interest_at
-
-    @property
     def liquidations(self) -> tuple[str, str]:
         """The liquidations of 24 hours, and how complete they are."""
         kind, seen = self.facts.venue.liquidations, self.entry.liquidated_usd
@@ -239,7 +228,6 @@ class CoinFacts(NamedTuple):
     coin: CrossCoin
     rows: Sequence[VenueRow]
     market: CrossMarket
-    sources: str
     citation: str
 
     @property
@@ -267,23 +255,16 @@ class CoinFacts(NamedTuple):
 
 def coin_facts(market: CrossMarket, coin: CrossCoin) -> CoinFacts:
     """Collect one coin, with a row for every configured venue."""
-    listed = {venue.venue for venue in coin.venues}
-    absent = [
-        CrossVenue(name, "not listed", "it does not list this coin")
-        for name in market.facts
-        if name not in listed
-    ]
-    parts: list[Part | None] = [*parts_of(coin), *(None for _ in absent)]
+    parts = chain(parts_of(coin), repeat(None))
     rows = [
         VenueRow(each, market.facts[each.venue], part)
-        for each, part in zip([*coin.venues, *absent], parts, strict=True)
+        for each, part in zip(market.entries(coin), parts, strict=False)
     ]
-    sources = "; ".join(each.source for each in market.fresh)
     citation = (
         f"{SITE_NAME}, {coin.asset} at {titles_of(each.venue for each in market.fresh)} as of "
-        f"{utc_text(market.as_of)}. Sources: {sources}. {NOTICE}"
+        f"{utc_text(market.as_of)}. Sources: {market.source}. {NOTICE}"
     )
-    return CoinFacts(coin, rows, market, sources, citation)
+    return CoinFacts(coin, rows, market, citation)
 
 
 class VenueCard(NamedTuple):
@@ -393,14 +374,12 @@ async def _coin(site: Site, charts: ChartReader, asset: str, days: int, now: int
 
 
 async def _venues(site: Site, now: int) -> Page:
-    reader, board = site.cross, site.board
-    facts = reader.facts(board)
-    market = await site.compared()
-    entries = venue_entries(facts, reader.roles(board), market, reader.limits, now)
+    known = await site.cross.venues(site.board)
+    market = known.market
     volumes = {} if market is None else volume_shares(market)
     cards = [
         VenueCard(entry, each, volumes.get(entry.venue))
-        for entry, each in zip(entries, facts.values(), strict=True)
+        for entry, each in zip(known.entries(), known.facts.values(), strict=True)
     ]
     body = site.templates.render(
         "venues.html",

@@ -18,7 +18,6 @@ from barograph.markets.view import PERPETUALS
 from barograph.site.charts.svg import Box, number, text_of
 from barograph.site.coin_text import (
     Pages,
-    day_change,
     missing_text,
     ranked_funding,
     short_total,
@@ -138,7 +137,7 @@ class HeatCell(NamedTuple):
     @property
     def change_pct(self) -> float | None:
         """The price change of 24 hours."""
-        return day_change(self.coin)
+        return self.coin.price_pct
 
     @property
     def title(self) -> str:

@@ -21,7 +21,6 @@ from barograph.site.charts.small import sparkline
 from barograph.site.coin_text import (
     MarketTotals,
     Pages,
-    day_change,
     funding_change,
     market_totals,
     missing_text,
@@ -86,7 +85,7 @@ def day_movers(market: CrossMarket, pages: Pages) -> tuple[MoverList, ...]:
         if held is None or held < FLOOR_USD:
             continue
         if priced is not None:
-            prices.append((day_change(coin), coin, price(priced.price)))
+            prices.append((coin.price_pct, coin, price(priced.price)))
         if change is not None:
             interest.append((change.coins_pct, coin, short_total(coin.open_interest)))
         if coin.funding_8h_pct is not None:
@@ -269,13 +268,12 @@ def market_now(
     assets = tuple(_asset(market, view, symbol) for symbol in MAJORS)
     totals, venues = market_totals(market), venues_text(market)
     in_use = VENUES[market.limits.primary if view is None else view.perpetuals.venue].title
-    source = "; ".join(reading.source for reading in market.fresh)
     lacks_shares = view is None or view.lacks_long_accounts
     return MarketNow(
         as_of=market.as_of,
         until=until,
         reading_until=market.as_of + market.limits.perpetuals,
-        source=source,
+        source=market.source,
         headline=_headline(assets[0]),
         lead=_lead(assets[0], venues, regime, liquidated, in_use),
         label="unknown" if regime is None else regime.label,
@@ -293,7 +291,7 @@ def market_now(
         liquidated_note=_liquidated_note(counted, first_at, view),
         sides=_sides(liquidated),
         movers=day_movers(market, pages),
-        citation=citation(source, market.as_of),
+        citation=citation(market.source, market.as_of),
     )
 
 
@@ -311,7 +309,7 @@ def figures_of(asset: Asset, in_use: str, weeks: Weeks) -> list[Figure]:
     moved = None if coin.change is None else coin.change.coins_pct
     totals = MarketTotals(1, coin.open_interest, coin.volume, coin.funding_8h_pct, moved)
     return [
-        Figure(HEADINGS[0], price(priced.price), "", *_moved(day_change(coin)), line, note),
+        Figure(HEADINGS[0], price(priced.price), "", *_moved(coin.price_pct), line, note),
         *_sums(totals, week, missing_text(coin.funding_8h_pct, coin.funding_missing)),
         long,
     ]
@@ -367,7 +365,7 @@ def _headline(btc: Asset) -> str:
     if btc.coin is None or priced is None:
         return "No venue lists BTC."
     level = f"{price(priced.price)} {priced.contract.quote} at {VENUES[priced.venue].title}"
-    percent = day_change(btc.coin)
+    percent = btc.coin.price_pct
     if percent is None:
         return f"BTC is at {level}."
     return f"BTC {_direction(percent)} in 24 hours {'to' if round(percent, 1) else 'at'} {level}."

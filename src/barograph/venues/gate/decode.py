@@ -92,11 +92,11 @@ def reading_of(
             row.funding_rate,
             contract.funding_interval_hours,
             cells.or_none(moment, row.funding_next_apply),
-            text(row.position_size),
+            cells.as_text(row.position_size),
             mark_price=row.mark_price,
             index_price=row.index_price,
-            volume_usd=text(volume.volume_24h_quote),
-            volume_coins=text(volume.volume_24h_base),
+            volume_usd=cells.as_text(volume.volume_24h_quote),
+            volume_coins=cells.as_text(volume.volume_24h_base),
             unit=contract.unit,
         )
         return cells.perpetual(VENUE, name, contract.base, values, refused)
@@ -127,24 +127,21 @@ def liquidations(
 
 def moment(cell: Cell) -> int:
     """Read seconds since the Unix epoch, as milliseconds."""
-    return cells.moment(round(cells.number(text(cell)) * SECOND))
-
-
-def text(cell: Cell) -> Cell:
-    """A number as text, which is how other endpoints send it."""
-    is_number = isinstance(cell, int | float) and not isinstance(cell, bool)
-    return str(cell) if is_number else cell
+    return cells.moment(round(cells.number(cells.as_text(cell)) * SECOND))
 
 
 def past_coins(row: Row) -> float:
     """Open interest in coins: the value holds even if the multiplier has changed since."""
-    mark = cells.price(text(row.mark_price))
-    return cells.coins(str(cells.number(text(row.open_interest_usd)) / mark))
+    mark = cells.price(cells.as_text(row.mark_price))
+    return cells.coins(str(cells.number(cells.as_text(row.open_interest_usd)) / mark))
 
 
 def long_pct(row: Row) -> float:
     """The share of the accounts that are long, in percent."""
-    longs, shorts = cells.number(text(row.long_users)), cells.number(text(row.short_users))
+    longs, shorts = (
+        cells.number(cells.as_text(row.long_users)),
+        cells.number(cells.as_text(row.short_users)),
+    )
     if longs < 0 or shorts < 0 or longs + shorts == 0:
         raise UnreadableError(f"{longs:g} and {shorts:g} accounts are no shares")
     return 100 * longs / (longs + shorts)
@@ -164,13 +161,13 @@ def _class_of(row: Row) -> str:
 
 def _contract(row: Row) -> Contract:
     """Without a multiplier, the open interest is implausible and so unknown."""
-    seconds = cells.or_none(cells.above_zero, text(row.funding_interval))
+    seconds = cells.or_none(cells.above_zero, cells.as_text(row.funding_interval))
     hours = None if seconds is None else seconds * SECOND / HOUR
-    unit = cells.or_none(cells.above_zero, text(row.quanto_multiplier))
+    unit = cells.or_none(cells.above_zero, cells.as_text(row.quanto_multiplier))
     return Contract(row.name.removesuffix(VENUE.suffix), hours, unit or float("nan"))
 
 
 def _liquidation(row: Row, unit: float) -> Liquidation:
-    size = cells.number(text(row.size)) * unit
+    size = cells.number(cells.as_text(row.size)) * unit
     side: Side = "long" if size > 0 else "short"
     return cells.liquidation(moment(row.time), row.contract, side, str(abs(size)), row.fill_price)

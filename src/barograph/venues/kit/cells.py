@@ -75,6 +75,12 @@ def class_word(cell: Cell) -> str:
     return "".join(sign if sign.isprintable() else "?" for sign in str(cell)[:_WORD_LIMIT])
 
 
+def as_text(cell: Cell) -> Cell:
+    """A JSON number as a decimal string, which is what the other functions read."""
+    is_number = isinstance(cell, int | float) and not isinstance(cell, bool)
+    return str(cell) if is_number else cell
+
+
 def number(cell: Cell) -> float:
     """Read a decimal string as a finite number, never minus zero."""
     return float(_text(cell)) + 0.0
