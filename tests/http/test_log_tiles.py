@@ -9,11 +9,12 @@ from hashlib import sha256
 import pytest
 
 from barograph.history.checkpoint import open_checkpoint
-from barograph.history.merkle import is_included, node_hash, tree_root
+from barograph.history.merkle import node_hash, tree_root
 from barograph.history.tiles import Tile, parse_tile
 from barograph_client.audit.notes import LOG_KEY, Key, parse_key
 from support.events import add_events, change
 from support.history import PublicHistory, delivered, proposal, tamper
+from support.merkle_proofs import is_included
 
 SIZE = 600
 FOLDER = "/history/events"

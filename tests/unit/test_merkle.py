@@ -10,14 +10,12 @@ from hypothesis import strategies as st
 from barograph.history.merkle import (
     EMPTY_ROOT,
     Frontier,
-    consistency_proof,
-    inclusion_proof,
     is_consistent,
-    is_included,
     leaf_hash,
     peaks_root,
     tree_root,
 )
+from support.merkle_proofs import consistency_proof, inclusion_proof, is_included
 
 LEAVES = [
     *("", "00", "10", "2021", "3031", "40414243", "5051525354555657"),

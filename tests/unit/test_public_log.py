@@ -7,15 +7,10 @@ from typing import Any
 
 import pytest
 
-from barograph.history.merkle import (
-    TreeHead,
-    consistency_proof,
-    inclusion_proof,
-    is_consistent,
-    tree_root,
-)
+from barograph.history.merkle import TreeHead, is_consistent, tree_root
 from barograph.history.public_log import BLOCK, LogTree
 from barograph.history.reader import HistoryRewritten
+from support.merkle_proofs import consistency_proof, inclusion_proof
 
 TEXTS = [
     f'{{"at":"1970-01-01T00:00:00.000Z","id":{number},"type":"t"}}'

@@ -18,7 +18,7 @@ from barograph.history.checkpoint import (
     verifier_of,
 )
 from barograph.history.cosigning import load_policy
-from barograph.history.merkle import consistency_proof, tree_root
+from barograph.history.merkle import tree_root
 from barograph.history.witnesses import open_cosignature
 from barograph.kit.clock import system_clock
 from barograph_client.audit.notes import WITNESS_KEY, Key, parse_key
@@ -26,6 +26,7 @@ from barograph_demo.configuration import demo_settings
 from barograph_demo.servers.control import HOST
 from barograph_demo.servers.faults import WITNESSES, WitnessFaults
 from barograph_demo.servers.witness import POLICY_FILE, WitnessServer, write_policy
+from support.merkle_proofs import consistency_proof
 from support.processes import eventually, get, unused_port
 
 BIN = Path(__file__).parents[2] / ".venv-witness/bin/aics-witness"

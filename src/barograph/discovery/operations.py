@@ -61,11 +61,6 @@ _STANCE = (
     "Free with Feed; otherwise each read is paid by x402 v2. An expired, withdrawn or unrecorded "
     "stance is not for sale."
 )
-_PROOF = (
-    "RFC 6962 proofs for the tree with `size` entries: inclusion of entry `sequence`, and "
-    "consistency with an older tree of `from` entries. A proof that you did not request is null. A "
-    "request outside the tree gets 400."
-)
 
 TEXTS: Mapping[str, str] = {
     "getIndex": "Index of the free endpoints. Name, site, the endpoints under /api/agent and the "

@@ -133,30 +133,6 @@ def consistency_ranges(older: int, size: int) -> list[Range]:
     return ranges[::-1]
 
 
-def inclusion_proof(digests: Sequence[str], index: int) -> list[bytes]:
-    """The proof that the digest at `index` is in the list."""
-    return _roots(digests, inclusion_ranges(index, len(digests)))
-
-
-def consistency_proof(digests: Sequence[str], older: int) -> list[bytes]:
-    """The proof that the list of the first `older` digests begins this list."""
-    return _roots(digests, consistency_ranges(older, len(digests)))
-
-
-def is_included(digest: str, index: int, size: int, proof: Sequence[bytes], root: bytes) -> bool:
-    """Whether a proof shows that `digest` is leaf `index` of the tree with this size and root."""
-    if not 0 <= index < size:
-        return False
-    ranges = inclusion_ranges(index, size)
-    if len(proof) != len(ranges):
-        return False
-    found = leaf_hash(digest)
-    for (start, _), hashed in zip(ranges, proof, strict=True):
-        is_right = start > index
-        found = node_hash(found, hashed) if is_right else node_hash(hashed, found)
-    return found == root
-
-
 def is_consistent(
     older: int, older_root: bytes, size: int, root: bytes, proof: Sequence[bytes]
 ) -> bool:
@@ -181,10 +157,6 @@ def is_consistent(
         else:
             found, found_older = node_hash(hashed, found), node_hash(hashed, found_older)
     return (found_older, found) == (older_root, root)
-
-
-def _roots(digests: Sequence[str], ranges: Iterable[Range]) -> list[bytes]:
-    return [tree_root(digests[start:end]) for start, end in ranges]
 
 
 def _split(start: int, end: int) -> int:

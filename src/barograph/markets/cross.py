@@ -18,6 +18,7 @@ from barograph.markets.cross_coins import (
     State,
     Total,
     coin_of_venues,
+    compared_prices,
     depth,
     is_far,
     priced,
@@ -125,9 +126,27 @@ class CrossMarket(NamedTuple):
 
 def cross_market(facts: Mapping[str, VenueFacts], limits: FreshnessLimits, now: int) -> CrossMarket:
     """Compare the configured venues."""
+    listed = _listed(facts, limits, now)
+    wrong = _wrong_prices(listed.values())
+    compared = [coin_of_venues(asset, entries, wrong) for asset, entries in listed.items()]
+    compared.sort(key=lambda each: (each.asset not in MAJORS, -_size(each), each.asset))
+    by_asset = {coin.asset: coin for coin in compared}
+    states = ((fact.reading, fact.state(limits, now)) for fact in facts.values())
+    fresh = [each for each, (state, _) in states if each is not None and state == "ok"]
+    known: dict[str, float] = defaultdict(float)
+    for coin in compared:
+        for entry in coin.counted:
+            known[entry.venue] += entry.interest_usd or 0.0
+    total = total_of(coin.open_interest for coin in compared)
+    return CrossMarket(now, limits, facts, fresh, by_asset, known, total)
+
+
+def _listed(
+    facts: Mapping[str, VenueFacts], limits: FreshnessLimits, now: int
+) -> dict[str, list[CrossVenue]]:
+    """The venues that list each coin, or may list it."""
     listed: dict[str, list[CrossVenue]] = defaultdict(list)
     unread: list[CrossVenue] = []
-    fresh: list[Perpetuals] = []
     for fact in facts.values():
         absent = CrossVenue(fact.venue.name, *fact.state(limits, now))
         absent = absent._replace(disputed=tuple(fact.disputed))
@@ -135,7 +154,6 @@ def cross_market(facts: Mapping[str, VenueFacts], limits: FreshnessLimits, now: 
         last, choices = _last_values(fact, now), dict[str, Sequence[SettledSums]]()
         liquidated: dict[str, tuple[float, float]] = {}
         if absent.state == "ok" and fact.reading is not None:
-            fresh.append(fact.reading)
             for entry in _entries(fact, fact.reading, last, _sums(fact, limits, now)):
                 listed[entry[0]].append(entry[1])
             absent = CrossVenue(fact.venue.name, "unavailable")
@@ -170,13 +188,7 @@ def cross_market(facts: Mapping[str, VenueFacts], limits: FreshnessLimits, now: 
                     liquidated_last=liquidated.get(asset),
                 )
             )
-    wrong = _wrong_prices(listed.values())
-    compared = [
-        coin_of_venues(asset, [*entries, *unread], wrong) for asset, entries in listed.items()
-    ]
-    compared.sort(key=lambda each: (each.asset not in MAJORS, -_size(each), each.asset))
-    by_asset = {coin.asset: coin for coin in compared}
-    return CrossMarket(now, limits, facts, fresh, by_asset, *_market_total(compared))
+    return {asset: [*entries, *unread] for asset, entries in listed.items()}
 
 
 def other_assets(
@@ -192,23 +204,25 @@ def other_assets(
         for name, each in known.items()
     }
     found: dict[str, set[str]] = defaultdict(set)
-    for coin in cross_market(facts, limits, now).coins.values():
-        for each in coin.venues:
+    listed = _listed(facts, limits, now).values()
+    wrong = _wrong_prices(listed)
+    for entries in listed:
+        for each in compared_prices(entries, wrong):
             if each.state == "different asset" and each.contract is not None:
                 found[each.venue].add(each.contract.contract)
     return found
 
 
-def _market_total(coins: Iterable[CrossCoin]) -> tuple[dict[str, float], Total]:
-    known: dict[str, float] = defaultdict(float)
+def total_of(coins: Iterable[Total]) -> Total:
+    """The sum of several coins, in USD."""
+    known: list[float] = []
     missing: dict[str, list[Missing]] = defaultdict(list)
     for coin in coins:
-        for entry in coin.counted:
-            known[entry.venue] += entry.interest_usd or 0.0
-        for each in coin.open_interest.missing:
+        known += [] if coin.usd is None else [coin.usd]
+        for each in coin.missing:
             missing[each.venue].append(each)
     lacks = [_all_missing(venue, each) for venue, each in missing.items()]
-    return known, Total(sum(known.values()) if known else None, None, lacks)
+    return Total(sum(known) if known else None, None, lacks)
 
 
 def _all_missing(venue: str, coins: Sequence[Missing]) -> Missing:

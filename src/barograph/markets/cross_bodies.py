@@ -165,15 +165,11 @@ class CrossTotals(WireModel):
     totalVolume24hCoins: Number
     volumeMissing: list[MissingVenue]
     weightedFundingRatePct8h: Annotated[
-        Number,
-        doc("Live rates by open interest: an estimate, without `fundingMissing`."),
+        Number, doc("Live rates by open interest: an estimate, without `fundingMissing`.")
     ]
     weightedFundingWithMissingPct8h: Number
     fundingMissing: list[MissingVenue]
-    settledTo: Annotated[
-        Text,
-        doc("End of the settled windows: 00:00, 08:00 or 16:00 UTC."),
-    ]
+    settledTo: Annotated[Text, doc("End of the settled windows: 00:00, 08:00 or 16:00 UTC.")]
     fundingSpread: Annotated[
         FundingSpread | None, doc("Null unless two venues have `settledPct8h`.")
     ]

@@ -135,7 +135,7 @@ class Total(NamedTuple):
         return self.at_least_usd if is_known else None
 
 
-class PriceRange(NamedTuple):
+class PriceRange(Struct, frozen=True, rename="camel"):
     """The lowest and the highest mark price of one coin."""
 
     lowest: float
@@ -217,6 +217,9 @@ class CrossCoin(NamedTuple):
     weighed: Sequence[CrossVenue]
     """Those whose rate is in it."""
 
+    priced: "Sequence[Priced]"
+    """Those with a price that is not disputed, the largest first."""
+
     price_pct: float | None
     """The change of the price in 24 hours, at the largest venue with a price at both ends."""
 
@@ -257,31 +260,31 @@ def coin_of_venues(
     asset: str, listed: Sequence[CrossVenue], wrong: Collection[str] = ()
 ) -> CrossCoin:
     """Compare the venues; the prices of those in `wrong` differ at most coins."""
-    reference = _reference(each for each in listed if each.venue not in wrong)
-    entries = [_compared(each, reference, wrong) for each in listed]
+    entries = compared_prices(listed, wrong)
     settled_to = _common_end(entry for entry in entries if entry.state != "different asset")
     entries = [_settled(entry, settled_to) for entry in entries]
     expected = [entry for entry in entries if entry.state != "different asset"]
-    deepest = max(priced(expected), key=depth, default=None)
+    known_prices = sorted(priced(expected), key=depth, reverse=True)
     reasons = [entry.missing() for entry in expected]
     counted = [each for each, why in zip(expected, reasons, strict=True) if why is None]
     weighed = [each for each in counted if FUNDING not in each.disputed]
     weight = _sum(each.interest_usd for each in weighed)
     funding = [(each.interest_usd or 0.0) * (each.funding_8h_pct or 0.0) for each in weighed]
-    price_pct = _price_change(expected)
+    price_pct = _price_change(known_prices)
     known = (each.liquidated_usd or each.liquidated_last for each in expected)
     seen = [each for each in known if each is not None]
     return CrossCoin(
         asset=asset,
         venues=entries,
         counted=counted,
-        deepest=None if deepest is None else deepest.entry.venue,
+        deepest=known_prices[0].entry.venue if known_prices else None,
         open_interest=_interest(counted, _missing(expected, reasons)),
         change=_change(expected, reasons, price_pct),
         volume=_volume(expected),
         funding_8h_pct=sum(funding) / weight if weight else None,
         funding_with_missing_8h_pct=_whole_funding(expected, weighed),
         weighed=weighed if weight else [],
+        priced=known_prices,
         price_pct=price_pct,
         funding_missing=_missing(
             expected,
@@ -289,7 +292,7 @@ def coin_of_venues(
         ),
         settled_to=settled_to,
         spread=_spread(expected),
-        prices=_price_range(expected),
+        prices=_price_range(known_prices, expected),
         liquidated_usd=(sum(each[0] for each in seen), sum(each[1] for each in seen))
         if seen
         else None,
@@ -301,12 +304,31 @@ def coin_of_venues(
     )
 
 
+def compared_prices(listed: Sequence[CrossVenue], wrong: Collection[str]) -> list[CrossVenue]:
+    """The venues, marked if their price is too far from that of the deepest one."""
+    reference = _reference(each for each in listed if each.venue not in wrong)
+    return [_compared(each, reference, wrong) for each in listed]
+
+
 class Priced(NamedTuple):
     """An entry with the price of one coin."""
 
     price: float
+    """By its mark price; of `last` if it is not current."""
+
     entry: CrossVenue
     is_current: bool = True
+
+    @property
+    def contract(self) -> Perpetual:
+        """The contract, if the price is current."""
+        assert self.entry.contract is not None
+        return self.entry.contract
+
+    @property
+    def last_price(self) -> float:
+        """The last price of one coin, if the price is current."""
+        return self.contract.last_price / self.contract.multiplier
 
 
 def priced(entries: Iterable[CrossVenue]) -> list[Priced]:
@@ -508,9 +530,9 @@ def _change(
     )
 
 
-def _price_change(entries: Sequence[CrossVenue]) -> float | None:
+def _price_change(prices: Sequence[Priced]) -> float | None:
     """Of the largest venue that has both prices, because a missing one's is not of now."""
-    for each in sorted(priced(entries), key=depth, reverse=True):
+    for each in prices:
         now, before = each.entry.contract, each.entry.before
         if now is not None and before is not None and before.last_price:
             return 100 * (now.last_price / before.last_price - 1)
@@ -523,8 +545,8 @@ def _direction(pct: float) -> Direction:
     return "up" if pct > 0 else "down"
 
 
-def _price_range(entries: Sequence[CrossVenue]) -> PriceRange | None:
-    known = [(each.price, each.entry.venue) for each in priced(entries)]
+def _price_range(prices: Sequence[Priced], entries: Sequence[CrossVenue]) -> PriceRange | None:
+    known = [(each.price, each.entry.venue) for each in prices]
     if not known:
         return None
     return PriceRange(*min(known), *max(known), others(entries, (venue for _, venue in known)))

@@ -16,13 +16,12 @@ from barograph.kit.documents import JSON, Document
 from barograph.kit.lists import ListHead
 from barograph.kit.timestamps import iso_timestamp
 from barograph.markets.cross import CrossMarket
-from barograph.markets.cross_bodies import CROSS_COLUMNS, PricesOfVenues
+from barograph.markets.cross_bodies import CROSS_COLUMNS
 from barograph.markets.cross_coins import (
     Change,
     CrossCoin,
     CrossVenue,
     Missing,
-    PriceRange,
 )
 from barograph.markets.settlements import RATE_DIGITS, WINDOW_DAYS, yearly
 
@@ -96,7 +95,7 @@ def _totals(coin: CrossCoin) -> dict[str, Any]:
         "fundingMissing": list(map(missing_venue, coin.funding_missing)),
         "settledTo": time_text(coin.settled_to),
         "fundingSpread": coin.spread,
-        "priceRange": None if coin.prices is None else _prices(coin.prices),
+        "priceRange": coin.prices,
         "liquidations24hAtLeastUsd": rounded(coin.at_least_usd, 2),
         "liquidations24hLongUsd": rounded(longs, 2),
         "liquidations24hShortUsd": rounded(shorts, 2),
@@ -131,10 +130,6 @@ def _change(each: Change) -> dict[str, Any]:
         "price": price,
         "positions": positions,
     }
-
-
-def _prices(each: PriceRange) -> dict[str, Any]:
-    return dict(zip(PricesOfVenues.model_fields, each, strict=True))
 
 
 def _row(coin: CrossCoin, each: CrossVenue) -> dict[str, Any]:

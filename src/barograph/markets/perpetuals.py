@@ -143,7 +143,6 @@ class DayChange(NamedTuple):
     since: int | None = None
     """The time of the reading that the changes compare with."""
 
-    funding_8h_before_pct: float | None = None
     """The funding rate of then, in percent per 8 hours."""
 
 
@@ -157,7 +156,6 @@ def day_change(view: MarketView, each: Perpetual) -> DayChange:
         percent_change(each.open_interest_usd, before.open_interest_usd),
         percent_change(each.open_interest_coins, before.open_interest_coins),
         view.day_ago.at,
-        before.funding_8h_pct,
     )
 
 

@@ -6,14 +6,12 @@ from typing import NamedTuple
 
 from barograph.kit.timestamps import DAY
 from barograph.markets.cross import CrossMarket
-from barograph.markets.cross_coins import CrossCoin
+from barograph.markets.cross_coins import CrossCoin, Priced
 from barograph.markets.frames import is_near
 from barograph.markets.perpetuals import percent_change
 from barograph.markets.symbols import spelled_names
 from barograph.site.coin_text import (
     Pages,
-    Priced,
-    priced_at,
     ranked_funding,
     venues_text,
 )
@@ -54,12 +52,14 @@ def coin_rows(coins: Iterable[CrossCoin], sources: Sources, usual: str) -> list[
 
 
 def _row(coin: CrossCoin, sources: Sources, usual: str) -> MarketRow:
-    contracts, change, sides = priced_at(coin), coin.change, coin.liquidated_usd
+    contracts, change, sides = coin.priced, coin.change, coin.liquidated_usd
     priced = contracts[0] if contracts else None
     weekly = (_week_change(each, sources) for each in contracts)
-    weeks = ((sources.weeks.get(e.venue) or {}).get(e.contract.contract, ()) for e in contracts)
+    weeks = (
+        (sources.weeks.get(e.entry.venue) or {}).get(e.contract.contract, ()) for e in contracts
+    )
     numbers = (
-        None if priced is None else priced.price,
+        None if priced is None else priced.last_price,
         coin.price_pct,
         ranked_funding(coin),
         coin.open_interest.at_least_usd,
@@ -70,8 +70,8 @@ def _row(coin: CrossCoin, sources: Sources, usual: str) -> MarketRow:
         coin.volume.at_least_usd,
     )
     tags = Tags(coin=coin)
-    if priced is not None and priced.venue != usual:
-        tags = tags._replace(price=VENUES[priced.venue].title)
+    if priced is not None and priced.entry.venue != usual:
+        tags = tags._replace(price=VENUES[priced.entry.venue].title)
     return MarketRow(
         coin.asset,
         coin.asset + SUFFIX,
@@ -85,8 +85,8 @@ def _row(coin: CrossCoin, sources: Sources, usual: str) -> MarketRow:
 
 
 def _week_change(priced: Priced, sources: Sources) -> float | None:
-    frame = sources.week_ago.get(priced.venue)
-    if frame is None or not is_near(frame.at, priced.as_of - 7 * DAY):
+    frame = sources.week_ago.get(priced.entry.venue)
+    if frame is None or not is_near(frame.at, (priced.entry.as_of or 0) - 7 * DAY):
         return None
     before = frame.contracts.get(priced.contract.contract)
     return None if before is None else percent_change(priced.contract.last_price, before.last_price)

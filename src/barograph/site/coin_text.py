@@ -1,16 +1,14 @@
 """What pages say about coins at all venues, and what is missing from a total (pure)."""
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from markupsafe import Markup
 
 from barograph.kit.text import usd
-from barograph.markets.cross import CrossMarket
-from barograph.markets.cross_coins import PRICE, CrossCoin, CrossVenue, Missing, Total
+from barograph.markets.cross import CrossMarket, total_of
+from barograph.markets.cross_coins import PRICE, CrossCoin, Missing, Total
 from barograph.site.templating import shown
-from barograph.venues.records import Perpetual
 from barograph.venues.registry import VENUES
 
 Pages = Callable[[CrossCoin], str | None]
@@ -94,22 +92,18 @@ class MarketTotals(NamedTuple):
 def market_totals(market: CrossMarket) -> MarketTotals:
     """Sum up all coins."""
     coins = market.coins.values()
-    missing: dict[str, float] = defaultdict(float)
     rates, moved, before = [], 0.0, 0.0
     for coin in coins:
-        for each in coin.volume.missing:
-            missing[each.venue] += each.last_usd or 0.0
         if coin.open_interest.usd and coin.funding_8h_pct is not None:
             rates.append((coin.open_interest.usd, coin.funding_8h_pct))
         if coin.change is not None and coin.change.price_effect_usd is not None:
             moved += coin.change.change_usd - coin.change.price_effect_usd
             before += coin.change.before_usd
     held = sum(interest for interest, _ in rates)
-    lacks = [Missing(venue, "", last or None) for venue, last in missing.items()]
     return MarketTotals(
         len(coins),
         market.open_interest,
-        Total(sum(coin.volume.usd or 0.0 for coin in coins) or None, None, lacks),
+        total_of(coin.volume for coin in coins),
         sum(interest * pct for interest, pct in rates) / held if held else None,
         100 * moved / before if before else None,
     )
@@ -197,41 +191,6 @@ def change_sentence(coin: CrossCoin) -> str:
 
 def _signed(amount: float) -> str:
     return f"{'-' if amount < 0 else '+'}{usd(abs(amount))}"
-
-
-class Priced(NamedTuple):
-    """The contract whose price stands for a coin."""
-
-    venue: str
-    contract: Perpetual
-    as_of: int
-
-    @property
-    def price(self) -> float:
-        """The price of one coin."""
-        return self.contract.last_price / self.contract.multiplier
-
-
-def priced_at(coin: CrossCoin) -> list[Priced]:
-    """The contracts whose prices count, the largest open interest first."""
-    known = sorted(coin.venues, key=lambda each: (each.venue != coin.deepest, -_held(each)))
-    return [
-        Priced(each.venue, each.contract, each.as_of)
-        for each in known
-        if each.contract is not None
-        and each.as_of is not None
-        and each.state != "different asset"
-        and PRICE not in each.disputed
-    ]
-
-
-def _held(entry: CrossVenue) -> float:
-    return entry.interest_usd or 0.0
-
-
-def priced_entry(coin: CrossCoin) -> Priced | None:
-    """The contract whose price stands for a coin: that of the largest venue."""
-    return next(iter(priced_at(coin)), None)
 
 
 def funding_change(coin: CrossCoin) -> float | None:

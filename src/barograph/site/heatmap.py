@@ -135,14 +135,10 @@ class HeatCell(NamedTuple):
         return self.pages(self.coin) or ""
 
     @property
-    def change_pct(self) -> float | None:
-        """The price change of 24 hours."""
-        return self.coin.price_pct
-
-    @property
     def title(self) -> str:
         """All its numbers, as XML."""
-        changed = "unknown" if self.change_pct is None else _change(self.change_pct)[0]
+        moved = self.coin.price_pct
+        changed = "unknown" if moved is None else _change(moved)[0]
         funding, held = self.coin.funding_8h_pct, short_total(self.coin.open_interest)
         lacks = missing_text(funding, self.coin.funding_missing)
         return text_of(
@@ -153,7 +149,7 @@ class HeatCell(NamedTuple):
 
     def number(self, by: By) -> float | None:
         """The number that the colour shows."""
-        return ranked_funding(self.coin) if by == "funding" else self.change_pct
+        return ranked_funding(self.coin) if by == "funding" else self.coin.price_pct
 
 
 def _change(percent: float) -> tuple[str, str]:

@@ -24,7 +24,6 @@ from barograph.site.coin_text import (
     funding_change,
     market_totals,
     missing_text,
-    priced_entry,
     short_missing,
     short_total,
     venues_text,
@@ -81,11 +80,11 @@ def day_movers(market: CrossMarket, pages: Pages) -> tuple[MoverList, ...]:
     """The largest 24-hour changes of price, open interest and funding, in either direction."""
     prices, interest, funding = [], [], []
     for coin in market.coins.values():
-        held, change, priced = coin.open_interest.at_least_usd, coin.change, priced_entry(coin)
+        held, change = coin.open_interest.at_least_usd, coin.change
         if held is None or held < FLOOR_USD:
             continue
-        if priced is not None:
-            prices.append((coin.price_pct, coin, price(priced.price)))
+        if coin.priced:
+            prices.append((coin.price_pct, coin, price(coin.priced[0].last_price)))
         if change is not None:
             interest.append((change.coins_pct, coin, short_total(coin.open_interest)))
         if coin.funding_8h_pct is not None:
@@ -301,15 +300,15 @@ def figures_of(asset: Asset, in_use: str, weeks: Weeks) -> list[Figure]:
     share = shown(asset.long_account_pct, "{:.1f} %".format)
     accounts = sparkline(week.get("long-accounts", ()))
     long = Figure(f"Long accounts at {in_use}", share, line=accounts)
-    priced = None if coin is None else priced_entry(coin)
-    if coin is None or priced is None:
+    if coin is None or not coin.priced:
         return [*(Figure(heading, UNKNOWN) for heading in HEADINGS), long]
-    note = f"{priced.contract.quote} at {VENUES[priced.venue].title}"
+    priced = coin.priced[0]
+    note = f"{priced.contract.quote} at {VENUES[priced.entry.venue].title}"
     line = sparkline(week.get("price", ()))
     moved = None if coin.change is None else coin.change.coins_pct
     totals = MarketTotals(1, coin.open_interest, coin.volume, coin.funding_8h_pct, moved)
     return [
-        Figure(HEADINGS[0], price(priced.price), "", *_moved(coin.price_pct), line, note),
+        Figure(HEADINGS[0], price(priced.last_price), "", *_moved(coin.price_pct), line, note),
         *_sums(totals, week, missing_text(coin.funding_8h_pct, coin.funding_missing)),
         long,
     ]
@@ -361,10 +360,11 @@ def liquidation_line(series: LiquidationSeries | None) -> Markup:
 
 
 def _headline(btc: Asset) -> str:
-    priced = None if btc.coin is None else priced_entry(btc.coin)
-    if btc.coin is None or priced is None:
+    if btc.coin is None or not btc.coin.priced:
         return "No venue lists BTC."
-    level = f"{price(priced.price)} {priced.contract.quote} at {VENUES[priced.venue].title}"
+    priced = btc.coin.priced[0]
+    level = f"{price(priced.last_price)} {priced.contract.quote}"
+    level += f" at {VENUES[priced.entry.venue].title}"
     percent = btc.coin.price_pct
     if percent is None:
         return f"BTC is at {level}."

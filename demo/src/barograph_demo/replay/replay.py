@@ -1,9 +1,10 @@
 """Replays the demo's past through the collector's own code: record, judge, publish."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing
-from urllib.parse import parse_qsl
+from http import HTTPStatus
+from urllib.parse import parse_qsl, urlsplit
 
 import httpx2
 
@@ -14,7 +15,7 @@ from barograph.collector.jobs.market_data import MacroJob
 from barograph.collector.jobs.stances import AccuracyJob
 from barograph.collector.judge import Conclusion, Judge, write_conclusions
 from barograph.collector.leader import LEASE_SECONDS, collector_lease
-from barograph.errors import ConfigurationError
+from barograph.errors import ConfigurationError, UnknownToUpstream
 from barograph.history.ledger import Ledger
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Transaction
@@ -52,7 +53,6 @@ FUND_DAYS = 30
 imports them, as an operator would."""
 
 SETTLEMENT_HOURS = 8
-FILE_SECONDS = 20.0
 REVISED_EVERY = 25
 """A simulated operator revises one of this many funding stances."""
 
@@ -95,38 +95,42 @@ async def replay(
     lease = collector_lease(database, clock)
     await wait_until(lease.acquire, wait_seconds)
     stances = StanceReplay(settings, world, database, history, lease)
-    writer = _Writer(database, lease, stances)
+    writer, others = (_Writer(database, lease, stances) for _ in range(2))
     try:
         newest = await database.read(_newest)
         start = world.epoch if newest is None else newest
         past = _MarketReplay(settings, world, start)
         await past.judge.load(database, start)
-        count = await _replay(past, writer, clock, progress)
+        count = await _replay(past, writer, others, clock, progress)
         await stances.assess(clock())
         return count
     finally:
         await writer.stop()
+        await others.stop()
         await stances.close()
         await lease.release()
 
 
 async def _replay(
-    past: "_MarketReplay", writer: "_Writer", clock: Clock, progress: Progress
+    past: "_MarketReplay", writer: "_Writer", others: "_Writer", clock: Clock, progress: Progress
 ) -> int:
+    """Write what the other venues recorded only in large batches, as nothing waits for it."""
     now = clock()
     instants = list(moments(past.start, now))
     async with aclosing(observe(past.world, past.start, instants, clock)) as batches:
         async for done, newest in batches:
             for seen in newest:
-                others = (_of_other(each) for each in seen.others)
-                for conclusion in (*past.conclude_parts(seen), past.conclude(seen), *others):
+                for conclusion in (*past.conclude_parts(seen), past.conclude(seen)):
                     await writer.add(conclusion)
+                for other in seen.others:
+                    await others.add(_of_other(other))
                 if await writer.issue(seen.since, seen.at, now):
                     await past.judge.refresh(writer.database, seen.at)
                 await asyncio.sleep(0)  # lets the running write continue
             progress(done, len(instants))
-    await writer.flush()
-    await writer.finish()
+    for each in (writer, others):
+        await each.flush()
+        await each.finish()
     return len(instants)
 
 
@@ -258,8 +262,7 @@ class StanceReplay:
         self._lease = lease
         self._at = 0
         self._begun = False
-        publishers = _DirectTransport(self._ask_publisher)
-        files = FileClient(seconds=FILE_SECONDS, clock=self._clock, transport=publishers)
+        files = _DirectFiles(self._figures, self._clock)
         sources = macro_sources(settings, files, clock=self._clock)
         self._ledger = Ledger(history, self._clock)
         self._macro = MacroJob(sources, database, seconds=1, clock=self._clock)
@@ -358,12 +361,32 @@ class StanceReplay:
     def _clock(self) -> int:
         return self._at
 
-    def _ask_publisher(self, path: str, query: dict[str, str]) -> tuple[int, str, bytes]:
-        return answer_publisher(self._figures, path, query, self._at)
-
     def _ask_exchange(self, path: str, query: dict[str, str]) -> tuple[int, str, bytes]:
         status, body = answer_exchange(self._world, path, query, self._at)
         return status, "application/json", body
+
+
+class _DirectFiles(FileClient):
+    """Calls the simulated publishers directly; an HTTP client would take longer than they do."""
+
+    def __init__(self, figures: MacroWorld, clock: Clock) -> None:
+        super().__init__(seconds=0, clock=clock)
+        self._figures = figures
+        self._now = clock
+
+    async def get(
+        self,
+        address: str,
+        params: Mapping[str, str] | None = None,
+        *,
+        only_attempt: float | None = None,  # noqa: ARG002 -- it always answers at once
+    ) -> bytes:
+        url = urlsplit(address)
+        query = dict(parse_qsl(url.query)) | dict(params or {})
+        status, _, body = answer_publisher(self._figures, url.path, query, self._now())
+        if status != HTTPStatus.OK:
+            raise UnknownToUpstream(f"the publisher has no file {url.path}")
+        return body
 
 
 class _DirectTransport(httpx2.AsyncBaseTransport):
