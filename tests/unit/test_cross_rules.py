@@ -287,6 +287,14 @@ def test_disputed_funding_is_in_no_weight_but_its_open_interest_counts() -> None
     assert [each.venue for each in found.funding_missing] == [HYPERLIQUID]
 
 
+def test_doubted_rates_are_in_no_weight() -> None:
+    away = three()[1]
+    assert away.reading is not None
+    found = btc(*three(hyperliquid=away._replace(reading=replace(away.reading, doubted_rates="x"))))
+
+    assert (found.funding_8h_pct, weights(found)) == (0.0, [50.0, None, 50.0])
+
+
 @pytest.mark.parametrize(("since", "highest"), [(END, HYPERLIQUID), (END - 1, BYBIT)])
 def test_what_was_settled_before_a_dispute_of_funding_counts(since: int, highest: str) -> None:
     wrong = {"funding": Dispute(HYPERLIQUID, "funding", since, "it jumped")}

@@ -438,7 +438,7 @@ def test_a_disputed_venue_takes_no_other_venue_s_place() -> None:
 def test_the_settings_name_the_venues_that_are_known() -> None:
     assert [venue.name for venue in VENUES.values()] == list(VENUE_NAMES)
     assert Settings(venues=" hyperliquid , bybit").venue_names == (HYPERLIQUID, BYBIT)
-    for wrong in ("", "okx", "bybit,bybit", "bybit,"):
+    for wrong in ("", "nowhere", "bybit,bybit", "bybit,"):
         with pytest.raises(ValueError, match="name each venue once"):
             Settings(venues=wrong)
 

@@ -58,6 +58,24 @@ def test_the_reading_says_what_is_held_back() -> None:
     assert "price of one coin went from 0.1 to 100" in found.doubted["DOGEUSDT"]
 
 
+def test_rates_in_another_unit_are_doubted_for_a_quarter_of_an_hour() -> None:
+    def rates(at: int, factor: float) -> Perpetuals:
+        names = [f"COIN{number}USDT" for number in range(8)]
+        pct = factor * BTC.funding_rate_pct
+        held = (changed(BTC, contract=name, funding_rate_pct=pct) for name in names)
+        return Perpetuals(at, SOURCE, tuple(held))
+
+    known = with_reading(LastKnown(), rates(START, 1.0))
+    for factor, age, is_doubted in (
+        (100.0, 0, True),
+        (0.01, CHECKED, True),
+        (9.0, 0, False),
+        (100.0, CHECKED + 1, False),
+    ):
+        _, found = guarded(known, rates(START + age, factor), Frame())
+        assert bool(found.doubted_rates) == is_doubted
+
+
 def test_a_new_contract_may_double_after_a_quarter_of_an_hour() -> None:
     known = after(LastKnown(), START, ETH=5e9)
     known = after(known, START + MINUTE, ETH=10e9)

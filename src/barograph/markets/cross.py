@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.markets.cross_coins import (
+    FUNDING,
     OPEN_INTEREST,
     CrossCoin,
     CrossVenue,
@@ -295,6 +296,8 @@ def _entries(
 ) -> Iterator[tuple[str, CrossVenue]]:
     """Each contract of a fresh reading, by its coin."""
     disputes: dict[str, str] = {name: each.why for name, each in facts.disputed.items()}
+    if reading.doubted_rates:
+        disputes = {FUNDING: reading.doubted_rates, **disputes}
     unwatched = frozenset(reading.unwatched)
     wrong_rates = facts.disputed.get("funding")
     # What it settled before is a fact.

@@ -575,7 +575,7 @@ class MarketJudge:
         if others is None:
             others = {name for name, each in before.contracts.items() if each.is_other_asset}
         is_news = self._known_minute != minute or is_unknown(before, reading, others)
-        if is_news and not self.disputed.keys() & READ:
+        if is_news and not self.disputed.keys() & READ and not reading.doubted_rates:
             self.last_known, self._known_minute = with_reading(before, reading, others), minute
 
     def forget_frames(self, since: int) -> None:

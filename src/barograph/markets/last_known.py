@@ -6,6 +6,7 @@ nor one that is held back.
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from statistics import median
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -48,6 +49,11 @@ single small coin. A new contract may well double."""
 JUMP_FLOOR_USD = 1e6
 """The open interest of smaller contracts may jump."""
 
+RATE_JUMP = 20.0
+"""If the rates of most contracts grow or shrink by this factor at once, their unit is wrong."""
+
+MIN_RATES = 8
+
 
 class KnownValues(Struct, frozen=True, array_like=True, gc=False):
     """One contract, in the units of `Perpetual`."""
@@ -76,7 +82,7 @@ class LastKnown(Struct, frozen=True):
 
 
 def guarded(known: LastKnown, reading: Perpetuals, day_ago: Frame) -> tuple[LastKnown, Perpetuals]:
-    """Hold back what jumped; contracts that were there a day ago for longer.
+    """Hold back what jumped, longer for contracts that were there a day ago.
 
     A contract whose open interest jumped has none, and one whose price jumped is unusable. Prices
     of BTC, ETH and SOL are not held back: the comparison of venues watches each of them.
@@ -98,10 +104,15 @@ def guarded(known: LastKnown, reading: Perpetuals, day_ago: Frame) -> tuple[Last
             unusable.add(each.asset)
         else:
             contracts.append(replace(each, **NO_OPEN_INTEREST))
-    if not doubted:
+    rates = _rates_jump(known, reading)
+    if not doubted and not rates:
         return known, reading
     changed = replace(
-        reading, contracts=tuple(contracts), unusable=sorted(unusable), doubted=doubted
+        reading,
+        contracts=tuple(contracts),
+        unusable=sorted(unusable),
+        doubted=doubted,
+        doubted_rates=rates,
     )
     return LastKnown(known.contracts | held), changed
 
@@ -140,6 +151,20 @@ def _jump(before: KnownValues, now: Perpetual, at: int, *, is_old: bool) -> _Jum
 
 def _factor(before: float, now: float) -> float:
     return max(before / now, now / before)
+
+
+def _rates_jump(known: LastKnown, reading: Perpetuals) -> str:
+    """How the rates of most contracts jumped; empty if they didn't."""
+    before = (known.contracts.get(each.contract) for each in reading.contracts)
+    factors = [
+        abs(each.funding_8h_pct / last.funding_8h_pct)
+        for each, last in zip(reading.contracts, before, strict=True)
+        if last is not None and last.funding_8h_pct and 0 <= reading.as_of - last.at <= CHECKED
+    ]
+    factor = median(factors) if len(factors) >= MIN_RATES else 1.0
+    if 1 / RATE_JUMP < factor < RATE_JUMP:
+        return ""
+    return f"most of its funding rates are {factor:.3g} times those of the reading before"
 
 
 def is_unknown(known: LastKnown, reading: Perpetuals, others: Collection[str]) -> bool:

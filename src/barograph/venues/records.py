@@ -160,6 +160,9 @@ class Perpetuals(Struct, frozen=True):
     doubted: dict[str, str] = {}
     """Why values are held back, by contract: they jumped."""
 
+    doubted_rates: str = ""
+    """Why no total has its funding rates: most of them jumped. Empty if they didn't."""
+
     announcement: str = ""
     """What the exchange announces, such as maintenance; empty if nothing."""
 

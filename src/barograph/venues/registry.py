@@ -40,6 +40,7 @@ NOT_READ: Final = (
     ),
     NotRead("okx", "OKX", "Its terms forbid publishing its data without its written consent."),
 )
+"""A venue that is added leaves this list."""
 
 
 def publishes_liquidations(venue: str, primary: str) -> bool:

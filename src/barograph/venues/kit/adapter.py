@@ -125,7 +125,9 @@ class VenueAdapter(ABC):
         pacer = partial(Pacer, self.history_weight, clock=self._clock, sleep=self._sleep)
         self._history = PastPages(self._ask_past, pacer(), self._clock)
         self._live_shares = pacer()
-        self._contracts = ContractCache(self._list, self._clock, self.listing_seconds)
+        self._contracts = ContractCache(
+            self._list, self._clock, self.listing_seconds, self.venue.suffix
+        )
         stream: type[VenueStream] | None = self.stream
         self._stream: VenueStream | None = (
             None

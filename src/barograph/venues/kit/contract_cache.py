@@ -67,9 +67,14 @@ class ContractCache:
     """
 
     def __init__(
-        self, read: Callable[[TimeBudget], Awaitable[ListedContracts]], clock: Clock, seconds: float
+        self,
+        read: Callable[[TimeBudget], Awaitable[ListedContracts]],
+        clock: Clock,
+        seconds: float,
+        suffix: str,
     ) -> None:
         self._read = read
+        self._suffix = suffix
         self._clock = clock
         self._period = round(seconds * SECOND)
         self._listing: ListedContracts | None = None
@@ -110,14 +115,14 @@ class ContractCache:
     async def review(
         self, symbols: AbstractSet[str], budget: TimeBudget, *, in_doubt: bool = False
     ) -> None:
-        """Read the list again if it is due, in doubt, or lacks a name that ends in USDT.
+        """Read the list again if it is due, in doubt, or lacks a name that ends like all others.
 
         A failure is only logged while the older list is usable.
         """
         older = self._listing
         if older is None:
             return
-        unlisted = {name for name in symbols if name.endswith("USDT")} - older.symbols
+        unlisted = {name for name in symbols if name.endswith(self._suffix)} - older.symbols
         if not self._is_due(news=in_doubt or bool(unlisted - self._asked_about)):
             return
         if await self._replace(budget, symbols):
