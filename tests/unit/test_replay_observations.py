@@ -45,6 +45,15 @@ def test_accounts_are_not_read_for_most_other_hours() -> None:
     assert sum(full for _, _, full, _ in todo) < 0.4 * len(todo)
 
 
+@pytest.mark.parametrize("minute", [0, 1, 14, 59])
+def test_five_minute_steps_begin_before_the_time_of_24_hours_ago(minute: int) -> None:
+    now = FULL_DAY + minute * MINUTE
+    times = list(moments(now - 2 * DAY, now))
+    fine = next(at for before, at in pairwise(times) if at - before == 5 * MINUTE)
+
+    assert fine <= now - DAY - 5 * MINUTE
+
+
 def test_the_first_time_is_observed_in_full_and_no_times_give_no_steps() -> None:
     epoch = FULL_DAY - DAY
     todo = steps(epoch, list(moments(epoch, FULL_DAY)))

@@ -59,8 +59,10 @@ REVISED_EVERY = 25
 MAX_ROWS = 5_000
 """The largest transaction. Small writes would have to wait for a larger one."""
 
-FINE_MS = DAY + HOUR
-"""As far back as charts show steps of five minutes; everything before is replayed by the hour."""
+FINE_MS = DAY + HOUR + 15 * MINUTE
+"""As far back as charts show steps of five minutes; everything before is replayed by the hour. The
+first full hour in it begins them, and 24-hour changes need frames of a day ago and minutes before,
+so it is longer."""
 
 Databases = tuple[Database, Database]
 """The service database and the history."""
