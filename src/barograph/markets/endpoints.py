@@ -196,7 +196,10 @@ class CrossAnswer:
 
     def __init__(self, board: Board, reader: CrossReader) -> None:
         self.board, self.reader = board, reader
+        self._newest: CrossMarket | None = None
         self._kept: dict[str, _Rendered[Any]] = {}
+        """Of the newest comparison and the one before; each comparison takes some megabytes."""
+
         self._flights: SingleFlight[str, _Rendered[Any]] = SingleFlight()
 
     async def listed(self, given: Mapping[str, str]) -> Document:
@@ -236,7 +239,11 @@ class CrossAnswer:
     async def _rendered(
         self, key: str, render: Callable[[CrossMarket], tuple[Sequence[T], Document]]
     ) -> "_Rendered[T]":
-        market, kept = await self.reader.market(self.board), self._kept.get(key)
+        market = await self.reader.market(self.board)
+        if market is not self._newest:
+            last = {name: each for name, each in self._kept.items() if each.market is self._newest}
+            self._kept, self._newest = last, market
+        kept = self._kept.get(key)
         if kept is not None and kept.market is market:
             return kept
         if kept is not None and key in self._flights and self.board.clock() < kept.document.until:
