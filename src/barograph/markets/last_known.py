@@ -84,12 +84,11 @@ class LastKnown(Struct, frozen=True):
 def guarded(known: LastKnown, reading: Perpetuals, day_ago: Frame) -> tuple[LastKnown, Perpetuals]:
     """Hold back what jumped, longer for contracts that were there a day ago.
 
-    A contract whose open interest jumped has none, and one whose price jumped is unusable. Prices
+    A contract whose open interest jumped has none, and one whose price jumped is left out. Prices
     of BTC, ETH and SOL are not held back: the comparison of venues watches each of them.
     """
     held: dict[str, KnownValues] = {}
     doubted: dict[str, str] = {}
-    unusable = set(reading.unusable)
     contracts = []
     for each in reading.contracts:
         before = known.contracts.get(each.contract)
@@ -100,9 +99,9 @@ def guarded(known: LastKnown, reading: Perpetuals, day_ago: Frame) -> tuple[Last
             continue
         held[each.contract] = replace(before, held_until=jump.until)
         doubted[each.contract] = jump.why
-        if jump.is_price:
-            unusable.add(each.asset)
-        else:
+        if not jump.is_price:
+            # Its price may drift while its open interest is held back.
+            held[each.contract] = replace(held[each.contract], price=each.last_price)
             contracts.append(replace(each, **NO_OPEN_INTEREST))
     rates = _rates_jump(known, reading)
     if not doubted and not rates:
@@ -110,7 +109,6 @@ def guarded(known: LastKnown, reading: Perpetuals, day_ago: Frame) -> tuple[Last
     changed = replace(
         reading,
         contracts=tuple(contracts),
-        unusable=sorted(unusable),
         doubted=doubted,
         doubted_rates=rates,
     )
