@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.cross import MISSED_FOR, CrossMarket, VenueFacts, cross_market, other_assets
-from barograph.markets.cross_coins import CrossCoin, PriceRange, Spread
+from barograph.markets.cross_coins import CrossCoin, Spread
+from barograph.markets.cross_prices import PriceRange
 from barograph.markets.disputes import Dispute, Measure
 from barograph.markets.last_known import KEPT_FOR, KnownValues, LastKnown
 from barograph.markets.liquidations import LiquidationTotals

@@ -10,7 +10,7 @@ from sys import maxsize
 from typing import NamedTuple
 
 from barograph.kit.timestamps import DAY
-from barograph.markets.cross_coins import MAX_DIFFERENCE
+from barograph.markets.cross_prices import MAX_DIFFERENCE
 from barograph.markets.last_known import KEPT_FOR
 from barograph.markets.samples import (
     MEASURES,

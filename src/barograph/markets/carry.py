@@ -14,8 +14,9 @@ from barograph.kit.timestamps import iso_timestamp
 from barograph.kit.wire import WireModel
 from barograph.markets.cross import CrossMarket
 from barograph.markets.cross_bodies import NoNext, Number, Text, VenueName, doc
-from barograph.markets.cross_coins import CrossCoin, State, others, widest_pair
+from barograph.markets.cross_coins import CrossCoin, widest_pair
 from barograph.markets.cross_documents import document_of
+from barograph.markets.cross_entries import State, others
 from barograph.markets.settlements import RATE_DIGITS, WINDOW_DAYS, yearly
 
 CARRY_PATH = "/api/v1/carry"

@@ -9,20 +9,16 @@ from statistics import median
 from typing import NamedTuple
 
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
-from barograph.markets.cross_coins import (
+from barograph.markets.cross_coins import CrossCoin, coin_of_venues
+from barograph.markets.cross_entries import (
     FUNDING,
     OPEN_INTEREST,
-    CrossCoin,
     CrossVenue,
     Missing,
     State,
     Total,
-    coin_of_venues,
-    compared_prices,
-    depth,
-    is_far,
-    priced,
 )
+from barograph.markets.cross_prices import compared_prices, depth, is_far, priced
 from barograph.markets.disputes import Dispute, Measure
 from barograph.markets.frames import is_near
 from barograph.markets.last_known import KEPT_FOR, KnownValues, LastKnown

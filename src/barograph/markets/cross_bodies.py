@@ -6,7 +6,8 @@ from pydantic import Field
 
 from barograph.kit.lists import ListBody
 from barograph.kit.wire import Notice, WireModel
-from barograph.markets.cross_coins import Direction, State
+from barograph.markets.cross_changes import Direction
+from barograph.markets.cross_entries import State
 from barograph.markets.documents import FundingRatePct, NextFundingTime
 from barograph.markets.perpetuals import AsOf
 from barograph.venues.facts import Completeness

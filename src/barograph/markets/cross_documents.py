@@ -17,12 +17,9 @@ from barograph.kit.lists import ListHead
 from barograph.kit.timestamps import iso_timestamp
 from barograph.markets.cross import CrossMarket
 from barograph.markets.cross_bodies import CROSS_COLUMNS
-from barograph.markets.cross_coins import (
-    Change,
-    CrossCoin,
-    CrossVenue,
-    Missing,
-)
+from barograph.markets.cross_changes import Change
+from barograph.markets.cross_coins import CrossCoin
+from barograph.markets.cross_entries import CrossVenue, Missing
 from barograph.markets.settlements import RATE_DIGITS, WINDOW_DAYS, yearly
 
 CROSS_PATH = "/api/v1/cross"

@@ -20,8 +20,8 @@ from barograph.markets.cross_bodies import (
     WatchedPct,
     doc,
 )
-from barograph.markets.cross_coins import State, Total
 from barograph.markets.cross_documents import missing_venue, rounded, time_text
+from barograph.markets.cross_entries import State, Total
 from barograph.markets.view import FreshnessLimits
 from barograph.terms.sources import SOURCES, Unconfirmed
 from barograph.venues.registry import NOT_READ

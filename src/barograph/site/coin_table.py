@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from barograph.kit.timestamps import DAY
 from barograph.markets.cross import CrossMarket
-from barograph.markets.cross_coins import CrossCoin, Priced
+from barograph.markets.cross_coins import CrossCoin
+from barograph.markets.cross_prices import Priced
 from barograph.markets.frames import is_near
 from barograph.markets.perpetuals import percent_change
 from barograph.markets.symbols import spelled_names

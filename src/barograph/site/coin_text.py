@@ -7,7 +7,8 @@ from markupsafe import Markup
 
 from barograph.kit.text import usd
 from barograph.markets.cross import CrossMarket, total_of
-from barograph.markets.cross_coins import PRICE, CrossCoin, Missing, Total
+from barograph.markets.cross_coins import CrossCoin
+from barograph.markets.cross_entries import PRICE, Missing, Total
 from barograph.site.templating import shown
 from barograph.venues.registry import VENUES
 

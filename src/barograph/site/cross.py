@@ -14,8 +14,9 @@ from barograph import NOTICE, SITE_NAME
 from barograph.errors import InvalidRequest, NotFound
 from barograph.kit.text import NBSP, rate, usd
 from barograph.markets.cross import CrossMarket, VenueFacts
-from barograph.markets.cross_coins import CrossCoin, CrossVenue, State, Total
+from barograph.markets.cross_coins import CrossCoin
 from barograph.markets.cross_documents import CROSS_PATH
+from barograph.markets.cross_entries import CrossVenue, State, Total
 from barograph.markets.samples import DAYS
 from barograph.markets.settlements import WINDOW_DAYS, yearly
 from barograph.markets.symbols import has_page, names_of

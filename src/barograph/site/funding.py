@@ -7,8 +7,8 @@ from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import Response
 
-from barograph.markets.cross_coins import FUNDING, CrossVenue
 from barograph.markets.cross_documents import CROSS_PATH
+from barograph.markets.cross_entries import FUNDING, CrossVenue
 from barograph.site.cross import (
     COMPARABLE,
     NUMBERS,

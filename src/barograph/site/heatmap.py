@@ -12,8 +12,9 @@ from starlette.responses import Response
 
 from barograph.kit.text import rate
 from barograph.markets.cross import CrossMarket
-from barograph.markets.cross_coins import CrossCoin, Total
+from barograph.markets.cross_coins import CrossCoin
 from barograph.markets.cross_documents import CROSS_PATH
+from barograph.markets.cross_entries import Total
 from barograph.markets.view import PERPETUALS
 from barograph.site.charts.svg import Box, number, text_of
 from barograph.site.coin_text import (

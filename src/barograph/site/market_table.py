@@ -11,7 +11,8 @@ from typing import ClassVar, NamedTuple
 from markupsafe import Markup, escape
 
 from barograph.kit.text import HUNDRED, NBSP, coverage, price, usd
-from barograph.markets.cross_coins import CrossCoin, Missing, Total
+from barograph.markets.cross_coins import CrossCoin
+from barograph.markets.cross_entries import Missing, Total
 from barograph.markets.perpetuals import day_change, liquidated_day, week_change
 from barograph.markets.regime import EDGES_PCT
 from barograph.markets.symbols import has_page, joined_names, spelled_names, symbol_of
