@@ -66,7 +66,8 @@ NUMBERS: Mapping[str, tuple[Any, ...]] = {
             "(24-hour turnover as reported; `volume` in the quote currency), "
             "`index-price` (index or oracle price), `basis` (mark minus index price, in percent of "
             "the index) and `long-accounts`. Coins are in units of "
-            "1,000 for 1000PEPE. Readings before this version have no volume, index or basis."
+            "1,000 for 1000PEPE, and single coins with `venue=all`. Readings from before the "
+            "upgrade have no volume, index price or basis."
         ),
         MeasurePoint,
         MissingPoint,
@@ -85,8 +86,8 @@ NUMBERS: Mapping[str, tuple[Any, ...]] = {
     ),
     "Carry": (
         (
-            "`/api/v1/carry`: a coin, then `venues`. Fees and prices are not included. In a new "
-            "installation, only BTC, ETH and SOL have the change over 30 days in the first month."
+            "`/api/v1/carry`: a coin, then `venues`. Fees and prices are not included. In its "
+            "first month, a new installation has the change over 30 days for BTC, ETH and SOL only."
         ),
         CarryCoin,
         CarryVenue,

@@ -194,7 +194,7 @@ def test_the_list_and_its_table_have_every_coin_in_one_order(two: Service) -> No
 @pytest.mark.outcome(
     "One of several exchanges has no fresh reading",
     "Until it recovers, its own data returns 502. Totals and weighted rates of its coins are "
-    "partial, and name it with its last known size. `/api/v1/venues` says how it fails.",
+    "partial, and name the exchange with its last size. `/api/v1/venues` says how it fails.",
 )
 def test_a_venue_that_goes_stale_leaves_a_partial_total_until_nothing_is_fresh(
     two: Service,

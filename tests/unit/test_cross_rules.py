@@ -197,7 +197,7 @@ def test_the_collector_tells_other_assets_by_current_prices_of_all_venues() -> N
 def test_what_jumped_is_missing_with_its_last_size_and_the_reason() -> None:
     whole = three()[2]
     assert whole.reading is not None
-    doubted = {whole.reading.contracts[0].contract: "its open interest went from $4.00M to $8.00M"}
+    doubted = {whole.reading.contracts[0].contract: "its open interest jumped from $4.00M"}
     known, none = last_known(BINANCE, 4e6), contract(BINANCE, open_interest_usd=None)
     for held, away in ((none,), []), ((), ["BTC"]):  # its open interest, or its price
         reading = replace(whole.reading, contracts=held, doubted=doubted, unusable=away)
@@ -205,7 +205,7 @@ def test_what_jumped_is_missing_with_its_last_size_and_the_reason() -> None:
 
         assert found.open_interest.usd == 2_000.0
         assert found.open_interest.with_missing_usd == 4_002_000.0
-        assert "went from $4.00M" in (found.venues[2].reason or "")
+        assert "jumped from $4.00M" in (found.venues[2].reason or "")
 
 
 def test_a_price_that_left_the_others_within_a_day_is_disputed_and_named() -> None:

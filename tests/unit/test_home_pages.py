@@ -94,7 +94,7 @@ LIQUIDATED = "In 24 hours, $1.00k was liquidated at Bybit"
                 "watched": None,
                 "perpetuals": reading(contracts=(ETH,)),
             },
-            "No venue lists BTC.",
+            "No venue has a current price of BTC.",
             "",
         ),
     ],

@@ -54,8 +54,8 @@ def test_the_reading_says_what_is_held_back() -> None:
     assert [each.open_interest_usd is None for each in found.contracts] == [True, False]
     assert found.unusable == ["DOGE"]
     assert list(found.doubted) == ["BTCUSDT", "DOGEUSDT"]
-    assert "open interest went from $5.00B to $9.00B" in found.doubted["BTCUSDT"]
-    assert "price of one coin went from 0.1 to 100" in found.doubted["DOGEUSDT"]
+    assert "open interest jumped from $5.00B to $9.00B" in found.doubted["BTCUSDT"]
+    assert "price of one coin jumped from 0.1 to 100" in found.doubted["DOGEUSDT"]
 
 
 def test_rates_in_another_unit_are_doubted_for_a_quarter_of_an_hour() -> None:

@@ -218,7 +218,7 @@ def test_contract_of_an_unknown_class_is_unavailable(seen: dict[tuple[str, str],
 @pytest.mark.outcome(
     "One of several exchanges has no fresh reading",
     "Until it recovers, its own data returns 502. Totals and weighted rates of its coins are "
-    "partial, and name it with its last known size. `/api/v1/venues` says how it fails.",
+    "partial, and name the exchange with its last size. `/api/v1/venues` says how it fails.",
 )
 @pytest.mark.parametrize(("venue", "fault"), SILENCING)
 def test_a_venue_without_a_reading_is_unavailable_and_named(

@@ -446,7 +446,7 @@ class Perpetuals(ListPage):
 
 
 class MissingVenue(Record):
-    """A venue that a result lacks, with its last known values."""
+    """A venue that is missing from a total, with its last known values."""
 
     venue: str
     reason: str

@@ -71,9 +71,9 @@ _ELSEWHERE = {ENTITLED, PAID, MCP, DESCRIPTIONS}
 _READING = (
     "Below each heading: parameters, an example call, errors, and the body of 200, with an example "
     "where it comes first. The members of all objects are at the end; those without a type are "
-    "strings. A bare name is described further up. Left out there: `as_of` (time of the data), "
+    "strings. A name alone is described further up. Left out there: `as_of` (time of the data), "
     "`source` and `notice` (pass them on), `count` and `next` of a list. Examples show only the "
-    "first entry of each list, with empty lists in it.\n"
+    "first entry of each list; lists inside it are empty.\n"
 )
 _SAID = {"as_of", "source", "notice", "count", "next"}
 """Members of many objects, which `_READING` explains."""
@@ -132,7 +132,7 @@ def _unrepeated(lines: Iterable[str]) -> Iterator[str]:
 
 def _once(words: str, said: set[str]) -> str:
     if words in said:
-        return "one of the words further up"
+        return "one of the values further up"
     said.add(words)
     return words
 

@@ -124,13 +124,13 @@ TEXTS: Mapping[str, str] = {
     "or 10 episodes have only counts. Empty if stances stay private.",
     "getCross": "Every coin at all venues. Price, one-sided open interest, and the funding settled "
     "over the same 8 h (and its widest spread), 24 h, 7 d and 30 d. Live rates and their weighted "
-    "mean are estimates. A total is partial if a venue is missing, and gives its last known size. "
-    "Open-interest changes by price and positions.",
-    "getListings": "When each contract was listed and delisted. With `at`, the contracts "
-    "listed at that time, so that studies of the past have no survivorship bias.",
+    "mean are estimates. If a venue is missing, a total is partial and says how large it last was. "
+    "Changes of open interest, by price and by positions.",
+    "getListings": "When each contract was listed and delisted. With `at`, the contracts listed "
+    "at that time, also those delisted since: for studies without survivorship bias.",
     "getCarry": "What positions earned or paid in funding. Settled funding by coin and venue, also "
-    "per year and for the window before, and the best pair: short where funding was highest, long "
-    "where it was lowest. Fees and prices are not included.",
+    "per year and for the window before, and the best pair: short where it was highest, long where "
+    "it was lowest. Fees and prices are not included.",
     "getCrossCoin": "One coin at all venues. Each venue also with its own rate, interval, price, "
     "times, way of counting and liquidations. `state` says why a venue is left out of a total. "
     "Accepts names such as bitcoin and PEPE.",

@@ -45,11 +45,14 @@ class CarryCoin(WireModel):
         None
     )
     longVenue: Annotated[Text, doc("Where it was lowest.")] = None
-    pairPct: Annotated[Number, doc("What such a short and a long of equal size earned, in %.")] = (
-        None
-    )
+    pairPct: Annotated[
+        Number,
+        doc("Earned by a short at `shortVenue` and an equal long at `longVenue`, in % of one leg."),
+    ] = None
     pairYearlyPct: Annotated[Number, doc("`pairPct` times 365 / days, not compounded.")] = None
-    pairYearlyPctChange: Annotated[Number, doc("Against these two in the window before.")] = None
+    pairYearlyPctChange: Annotated[
+        Number, doc("Change from the window before at these two venues, in percentage points.")
+    ] = None
     missing: Annotated[list[str], doc("Venues not compared; their `reason` says why.")]
     venues: list[CarryVenue]
 

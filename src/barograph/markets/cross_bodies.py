@@ -34,7 +34,7 @@ class MissingVenue(WireModel):
 
     venue: str
     reason: str
-    lastUsd: Annotated[Number, doc("Open interest, or volume in `volumeMissing`; never disputed.")]
+    lastUsd: Annotated[Number, doc("Open interest; in `volumeMissing` the volume. Never disputed.")]
     lastCoins: Annotated[Number, doc("The same in single coins.")]
     last_as_of: Annotated[Text, doc("Time of that value.")]
 
@@ -51,12 +51,12 @@ class OpenInterestChange(WireModel):
     changePct: Number
     priceEffectUsd: Annotated[
         Number,
-        doc("Effect of the price: mean coins times the price change. Null without coins."),
+        doc("Effect of the price: mean coins times price change. Null if a venue sends only USD."),
     ]
     positionsEffectUsd: Annotated[
         Number, doc("Effect of positions: mean price times the change in coins.")
     ]
-    priceChangePct: Annotated[Number, doc("At the largest with both.")]
+    priceChangePct: Annotated[Number, doc("At the largest venue with both prices.")]
     coinsChangePct: Annotated[Number, doc("Change in the number of coins.")]
     price: Annotated[Direction | None, doc("Direction of the price; `flat` below 1 %.")]
     positions: Annotated[Direction | None, doc("Direction of the coins; `flat` below 1 %.")]
@@ -75,7 +75,7 @@ class PricesOfVenues(WireModel):
 class FundingSpread(WireModel):
     """The widest difference of settled funding between two venues, over the same 8 hours."""
 
-    highest: Annotated[Text, doc("Of those compared; null if they settled the same.")]
+    highest: Annotated[Text, doc("Of those compared; null if all settled the same.")]
     lowest: Text
     pct8h: Annotated[float, doc("The higher `settledPct8h` less the lower.")]
     missing: Annotated[list[str], doc("Not compared: unknown or disputed.")]
@@ -147,7 +147,9 @@ class CrossTotals(WireModel):
     """What all venues of a coin have together."""
 
     coin: Annotated[str, doc("The coin without multiplier, such as `PEPE`.")]
-    deepestVenue: Annotated[Text, doc("The largest; other marks are compared with it.")]
+    deepestVenue: Annotated[
+        Text, doc("Largest by open interest; other marks are compared with its mark.")
+    ]
     totalOpenInterestUsd: Annotated[
         Number, doc("Known values only: partial if `openInterestMissing` names a venue.")
     ]
@@ -155,7 +157,7 @@ class CrossTotals(WireModel):
     openInterestComplete: Annotated[bool, doc("False if a venue is missing.")]
     openInterestMissing: list[MissingVenue]
     openInterestWithMissingUsd: Annotated[
-        Number, doc("With missing venues' last values; null if one is unknown.")
+        Number, doc("The total with missing venues' last values; null if one is unknown.")
     ]
     openInterestChange24h: Annotated[
         OpenInterestChange | None, doc("Null if no venue has a value at both times.")
@@ -166,7 +168,7 @@ class CrossTotals(WireModel):
     totalVolume24hCoins: Number
     volumeMissing: list[MissingVenue]
     weightedFundingRatePct8h: Annotated[
-        Number, doc("Live rates by open interest: an estimate, without `fundingMissing`.")
+        Number, doc("Live rates weighted by open interest: an estimate, without `fundingMissing`.")
     ]
     weightedFundingWithMissingPct8h: Number
     fundingMissing: list[MissingVenue]
@@ -174,11 +176,13 @@ class CrossTotals(WireModel):
     fundingSpread: Annotated[
         FundingSpread | None, doc("Null unless two venues have `settledPct8h`.")
     ]
-    priceRange: Annotated[PricesOfVenues | None, doc("Mark prices per coin.")]
+    priceRange: Annotated[PricesOfVenues | None, doc("Mark prices of one coin.")]
     liquidations24hAtLeastUsd: Annotated[Number, doc("What we saw: a lower bound.")]
-    liquidations24hLongUsd: Annotated[Number, doc("Long positions among them.")]
+    liquidations24hLongUsd: Annotated[Number, doc("The long positions among these.")]
     liquidations24hShortUsd: Number
-    liquidationsIncomplete: Annotated[list[str], doc("Liquidations unknown or not all published.")]
+    liquidationsIncomplete: Annotated[
+        list[str], doc("Venues where they are unknown or not all published.")
+    ]
 
 
 class CrossEntry(CrossTotals):

@@ -103,7 +103,9 @@ def _compared(entry: CrossVenue, reference: Priced | None, wrong: Collection[str
     if known is None or PRICE in entry.disputed:
         return entry
     if reference is None or not known.is_current:  # prices of different times don't compare
-        why = "; ".join(filter(None, ("another asset when we last compared prices", entry.reason)))
+        why = "; ".join(
+            filter(None, ("a different asset when we last compared prices", entry.reason))
+        )
         return entry._replace(state="different asset", reason=why) if _was_other(entry) else entry
     own, price, venue = known.price, reference.price, reference.entry.venue
     if not is_far(own, price):
@@ -115,7 +117,7 @@ def _compared(entry: CrossVenue, reference: Priced | None, wrong: Collection[str
     if entry.venue in wrong:
         why += "; most of its other marks differ as much"
     elif _was_near(entry.contract, entry.before, reference.entry):
-        why += "; 24 hours ago it was near"
+        why += "; 24 hours ago the two were close"
     else:
         return entry._replace(state="different asset", reason=why)
     return entry._replace(state="disputed", reason=why, disputed=(*entry.disputed, PRICE))

@@ -134,17 +134,17 @@ def _jump(before: KnownValues, now: Perpetual, at: int, *, is_old: bool) -> _Jum
     factor = _factor(price_before, price)
     is_price = factor >= PRICE_JUMP and now.asset not in MAJORS
     if is_price:
-        what = f"price of one coin went from {price_before:.6g} to {price:.6g}"
+        what = f"price of one coin jumped from {price_before:.6g} to {price:.6g}"
     elif not size or not size_before or max(size, size_before) < JUMP_FLOOR_USD:
         return None
     else:
         factor = _factor(size_before, size)
-        what = f"open interest went from {usd(size_before)} to {usd(size)}"
+        what = f"open interest jumped from {usd(size_before)} to {usd(size)}"
         if factor < JUMP:
             return None
     is_miscount = is_old and any(abs(factor / each - 1) <= TOLERANCE for each in MISCOUNTS)
     until = before.held_until or at + (HELD if is_miscount else CHECKED)
-    return _Jump(is_price, until, f"its {what} at once: held back until {iso_timestamp(until)}")
+    return _Jump(is_price, until, f"its {what}; we hold it back until {iso_timestamp(until)}")
 
 
 def _factor(before: float, now: float) -> float:
@@ -162,7 +162,7 @@ def _rates_jump(known: LastKnown, reading: Perpetuals) -> str:
     factor = median(factors) if len(factors) >= MIN_RATES else 1.0
     if 1 / RATE_JUMP < factor < RATE_JUMP:
         return ""
-    return f"most of its funding rates are {factor:.3g} times those of the reading before"
+    return f"its funding rates are {factor:.3g} times the last known ones, by the median"
 
 
 def is_unknown(known: LastKnown, reading: Perpetuals, others: Collection[str]) -> bool:

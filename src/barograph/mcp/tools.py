@@ -183,7 +183,7 @@ TOOLS = (
         CROSS,
         "Cross-venue",
         "A coin at each venue: price, funding settled over the same windows, live estimate, "
-        "one-sided open interest; partial totals. No coin: the venues. "
+        "one-sided open interest; totals, maybe partial. No coin: the venues. "
         f"{_SECONDS_OLD}",
         {**_SOURCED, "venues": _entries(venue=_TEXT, state=_TEXT)},
         {"coin": _TEXT},
@@ -191,7 +191,7 @@ TOOLS = (
     Tool(
         CARRY,
         "Carry",
-        "Settled funding by venue; the best pair first. Fees and prices are not included.",
+        "Settled funding of coins by venue; widest pair first. Fees and prices are not included.",
         {**_SOURCED, "window": _TEXT, "notIncluded": _TEXT, "carry": _entries(coin=_TEXT)},
         {
             "window": {"type": "string", "enum": list(WINDOW_DAYS), "default": DEFAULT_WINDOW},
@@ -259,10 +259,10 @@ TOOLS = (
                 "default": "funding",
                 "description": "price, index-price, basis, funding, settled-funding, "
                 "open-interest, open-interest-coins, volume, volume-coins, long-accounts, "
-                "liquidations, regime, signals (key), us10y …",
+                "liquidations, regime, signals (with key), us10y …",
             },
             "symbol": {"type": "string", "description": "Default BTC; liquidations: all."},
-            "venue": {"type": "string", "description": "bybit, or all: totals."},
+            "venue": {"type": "string", "description": "Such as bybit; all: totals."},
             "key": {"type": "string"},
             "from": {"type": "string", "description": "ISO; default 7 days ago or more. Or start."},
             "to": {"type": "string", "description": "Or end."},

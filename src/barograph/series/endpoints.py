@@ -52,20 +52,21 @@ _ORIGIN = (
 )
 _WATCHED = (
     "Share of the interval's elapsed time in which we watched liquidations; venue=all: the lowest "
-    "of `venues`. Settlements: 1 if we read the venue then and got the report in 8 hours, else 0."
+    "of `venues`. Settlements: 1 if we read the venue then and got the report in 8 h, else 0."
 )
 _VALUE = (
-    "Read at most 5 minutes after `at`; liquidations: the sum. Null is a gap. Changes: the label."
+    "Read at most 5 minutes after `at`; liquidations: the sum. Null is a gap. Changes: the new "
+    "label."
 )
 _DISPUTED = (
-    "True if the value contradicts other venues: all conclusions leave it out. Liquidations: the "
+    "True if the value contradicts other venues; conclusions leave it out. Liquidations: the "
     "sides may be wrong."
 )
 
 
 _WITH_MISSING = (
-    "venue=all: `value` with the last values of the missing venues. Null for prices, and if one is "
-    "unknown."
+    "venue=all: `value` with the last values of the missing venues. Null for prices, and if such a "
+    "value is unknown."
 )
 
 
@@ -114,7 +115,10 @@ class MeasurePoint(WireModel):
     ]
     missing: Annotated[
         list[MissingPoint],
-        Field(default_factory=list, description="venue=all: venues that list it, not in `value`."),
+        Field(
+            default_factory=list,
+            description="venue=all: venues that list the coin, but are not in `value`.",
+        ),
     ]
     by_venue: Annotated[
         list[float], Field(default_factory=list, description="The values of `venues`, in order.")
@@ -126,7 +130,8 @@ class MeasurePoint(WireModel):
     low: Annotated[float | None, Field(description="venue=all: the lowest price.")] = None
     high: Annotated[float | None, Field(description="venue=all: the highest price.")] = None
     price_venue: Annotated[
-        str | None, Field(description="venue=all: the venue of this price; compare only the same.")
+        str | None,
+        Field(description="venue=all: whose price it is; compare only prices of one venue."),
     ] = None
     text: Annotated[str, Field(description="signals: the reading in words.")] = ""
     revision: Annotated[int, Field(description="Daily figures: 1 is the first.")] = 1
@@ -152,7 +157,9 @@ class ListingEntry(WireModel):
     venue: str
     contract: str
     coin: Annotated[str, Field(description="The coin without multiplier, such as `PEPE`.")]
-    multiplier: Annotated[int, Field(description="How many coins price and sizes are for.")]
+    multiplier: Annotated[
+        int, Field(description="Coins that price and sizes are for: 1000 for 1000PEPE.")
+    ]
     listed_at: Annotated[
         str, Field(description="When we first saw it, or its first back-filled hour.")
     ]

@@ -160,7 +160,9 @@ def _total_rules(measure: str, rules: MeasureRules) -> MeasureRules:
     labels = {str(name): labels for name, labels in TOTALS.items()}.get(measure)
     if labels is None:
         known = ", ".join(ALL_MEASURES)
-        raise InvalidRequest(f"venue=all has {known}; {measure} is per venue and never averaged")
+        raise InvalidRequest(
+            f"venue=all is for {known}; leave venue out for {measure}, or name one"
+        )
     extra = (*TOTAL_MEMBERS, "low", "high", "price_venue") if measure == "price" else TOTAL_MEMBERS
     return rules._replace(unit=labels.unit, extra=extra)
 

@@ -23,12 +23,12 @@ from barograph.venues.registry import VENUES
 COLUMNS = written_columns(
     (
         ("symbol", "Coin", "The coin, whatever the contracts are called"),
-        ("price", "Price", "Price of one coin, at the venue with most open interest"),
+        ("price", "Price", "Price of one coin, at the venue with the largest open interest"),
         ("change", "24_h_%", "Price change in 24 hours, at the largest venue with both prices"),
         ("funding", "Funding_% per_8_h", "Live rates, weighted by open interest"),
         ("open-interest", "Open interest", "In USD, one-sided, all venues"),
         ("interest-change", "OI 24_h_% in_coins", "Change in 24 hours, same venues then and now"),
-        ("week", "7_days_%", "Price change in 7 days, likewise"),
+        ("week", "7_days_%", "Price change in 7 days, at the largest venue with both prices"),
         ("liquidations", "Liquidated 24_h long,_short", "In USD, all venues: a lower bound"),
         ("volume", "Volume 24_h", "In USD, all venues, as they report it"),
     )

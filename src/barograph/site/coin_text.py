@@ -40,7 +40,9 @@ def missing_text(
     last = sum(each.last_usd or 0.0 for each in lacks)
     if not lacks or (result is None and not last):
         return ""
-    names = (f"{'a part of ' * (each.venue in known)}{VENUES[each.venue].title}" for each in lacks)
+    names = (
+        f"{'some coins at ' * (each.venue in known)}{VENUES[each.venue].title}" for each in lacks
+    )
     size = f", last {usd(last)}" if last else ", size unknown"
     return f"without {', '.join(dict.fromkeys(names))}{size}"
 

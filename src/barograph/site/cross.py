@@ -49,7 +49,7 @@ NUMBERS = SORTS[1:]
 
 COLUMNS = (
     Column("symbol", "Coin"),
-    Column("", "Venues, by share"),
+    Column("", "Venues and shares"),
     Column("open-interest", "Open interest (USD)"),
     Column("volume", f"Volume 24{NBSP}h (USD)"),
     Column("funding", f"Live funding per 8{NBSP}h, weighted"),

@@ -361,7 +361,7 @@ def liquidation_line(series: LiquidationSeries | None) -> Markup:
 
 def _headline(btc: Asset) -> str:
     if btc.coin is None or not btc.coin.priced:
-        return "No venue lists BTC."
+        return "No venue has a current price of BTC."
     priced = btc.coin.priced[0]
     level = f"{price(priced.last_price)} {priced.contract.quote}"
     level += f" at {VENUES[priced.entry.venue].title}"

@@ -202,10 +202,10 @@ def total_chart(totals: TotalSeries, root: str, events: Sequence[ChartEvent] = (
     origin = f"Total of {inside}."
     if totals.left_out:
         names = ", ".join(VENUES[venue].title for venue in totals.left_out)
-        origin += f" Left out, because we don't cover all of this time: {names}."
+        origin += f" Left out, because we don't cover enough of this time: {names}."
     if partial := sum(point.is_backfilled for point in points):
         origin += (
-            f" Dashed: {partial} of {len(points)} values include the last one of a missing venue."
+            f" Dashed: {partial} of {len(points)} values include the last value of a missing venue."
         )
     page = f"{CROSS_FOLDER}{totals.asset}?days={totals.days}#{totals.measure}"
     title = f"{chart.title} at {inside if totals.left_out else 'all venues'}"

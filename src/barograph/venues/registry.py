@@ -36,7 +36,7 @@ NOT_READ: Final = (
     NotRead(
         "bitget",
         "Bitget",
-        "It does not document which sides its open interest counts, in a format of its own.",
+        "It does not document which sides its open interest counts, so totals could be too large.",
     ),
     NotRead("okx", "OKX", "Its terms forbid publishing its data without its written consent."),
 )

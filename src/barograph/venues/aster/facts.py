@@ -22,7 +22,7 @@ VENUE: Final = Venue(
     stream="/stream",
     stream_hosts={"fapi.asterdex.com": "fstream.asterdex.com"},
     has_long_accounts=False,
-    open_interest="one side as Binance, whose format it sends; Aster itself does not document it",
+    open_interest="one side, we assume: it uses the format of Binance and does not document this",
 )
 
 _COINS = """
