@@ -208,6 +208,22 @@ def test_what_jumped_is_missing_with_its_last_size_and_the_reason() -> None:
         assert "jumped from $4.00M" in (found.venues[2].reason or "")
 
 
+def test_a_contract_that_is_held_back_keeps_what_it_settled_and_liquidated() -> None:
+    usual = three()
+    whole = usual[2]._replace(
+        totals=totals(BINANCE, (20.0, 10.0)), known=last_known(BINANCE, 600.0)
+    )
+    assert whole.reading is not None
+    gone = {"BTCUSDC": replace(last_known(BINANCE, 70.0).contracts["BTCUSDT"], at=NOW - DAY)}
+    known = LastKnown(whole.known.contracts | gone)
+    reading = replace(whole.reading, contracts=(), doubted={"BTCUSDT": "its price went up"})
+    found = btc(*usual[:2], whole._replace(reading=reading, known=known))
+
+    assert found.spread == btc(*usual[:2], whole).spread
+    assert found.liquidated_usd == (20.0, 10.0)
+    assert found.open_interest.with_missing_usd == 2_600.0  # without the one that is delisted
+
+
 def test_a_price_that_left_the_others_within_a_day_is_disputed_and_named() -> None:
     known = {name: day_ago(name, 1e3, 10.0, 100.0) for name in (BYBIT, HYPERLIQUID, BINANCE)}
     moved = contract(HYPERLIQUID, price=110.0)

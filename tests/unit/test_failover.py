@@ -368,6 +368,15 @@ def test_a_venue_with_disputed_funding_is_left_at_the_freshness_limit() -> None:
     assert disputed_judge(funding=100.0).in_use == HYPERLIQUID
 
 
+def test_a_reading_with_rates_in_another_unit_counts_as_failed_at_once() -> None:
+    judge = Judge(Settings(venues="bybit"))
+    judge.written(judge.conclude(many(START, BYBIT), START))
+    at = START + POLL
+    conclusion = judge.conclude(many(at, BYBIT, funding=100.0), at)
+
+    assert published(conclusion, EXCHANGE_HEALTH).failure == Disputed.kind
+
+
 def test_disputed_open_interest_of_the_venue_in_use_is_unknown() -> None:
     judge = disputed_judge(interest=2.0)
     conclusion = judge.conclude(many(UNTIL, BYBIT, interest=2.0), UNTIL)

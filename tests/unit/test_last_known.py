@@ -2,7 +2,7 @@
 
 import pytest
 
-from barograph.kit.timestamps import MINUTE
+from barograph.kit.timestamps import HOUR, MINUTE
 from barograph.markets.frames import FRAME_STEP, FrameRecord, frame_of, stored
 from barograph.markets.last_known import CHECKED, HELD, LastKnown, guarded, with_reading, without
 from barograph.venues.records import Frame, PastValues, Perpetuals
@@ -41,7 +41,8 @@ def test_a_jump_is_held_back_for_a_quarter_of_an_hour_and_a_miscount_for_a_day(
         assert values(known) == {"BTC": (START, 5e9)}
     later = at + seconds
     assert values(after(known, later, BTC=usd)) == {"BTC": (later, usd)}
-    assert values(after(known, later, BTC=5.1e9)) == {"BTC": (later, 5.1e9)}
+    back = later - 2
+    assert values(after(known, back, BTC=5.1e9)) == {"BTC": (back, 5.1e9)}
 
 
 def test_the_reading_says_what_is_held_back() -> None:
@@ -52,7 +53,6 @@ def test_the_reading_says_what_is_held_back() -> None:
 
     assert [each.contract for each in found.contracts] == ["BTCUSDT", "ETHUSDT"]
     assert [each.open_interest_usd is None for each in found.contracts] == [True, False]
-    assert found.unusable == ["DOGE"]
     assert list(found.doubted) == ["BTCUSDT", "DOGEUSDT"]
     assert "open interest jumped from $5.00B to $9.00B" in found.doubted["BTCUSDT"]
     assert "price of one coin jumped from 0.1 to 100" in found.doubted["DOGEUSDT"]
@@ -74,6 +74,26 @@ def test_rates_in_another_unit_are_doubted_for_a_quarter_of_an_hour() -> None:
     ):
         _, found = guarded(known, rates(START + age, factor), Frame())
         assert bool(found.doubted_rates) == is_doubted
+
+
+def test_a_price_may_drift_while_open_interest_is_held_back() -> None:
+    doge = changed(BTC, contract="DOGEUSDT", base="DOGE", coin="DOGE", last_price=0.1)
+    known = with_reading(LastKnown(), Perpetuals(START, SOURCE, (doge,)))
+    day_ago = Frame(0, {"DOGEUSDT": PastValues(1.0)})
+    for hour, price in enumerate((0.1, 0.2, 0.35)):
+        doubled = changed(doge, open_interest_usd=10e9, last_price=price)
+        at = START + MINUTE + hour * HOUR
+        known, found = guarded(known, Perpetuals(at, SOURCE, (doubled,)), day_ago)
+
+        assert [each.open_interest_usd for each in found.contracts] == [None]
+
+
+def test_disputed_rates_are_never_the_last_known_ones() -> None:
+    known = with_reading(LastKnown(), Perpetuals(START, SOURCE, (BTC,)))
+    wrong = Perpetuals(START + MINUTE, SOURCE, (changed(BTC, funding_rate_pct=1.0),))
+    found = with_reading(known, wrong, are_rates_disputed=True).contracts["BTCUSDT"]
+
+    assert (found.at, found.funding_8h_pct) == (START + MINUTE, BTC.funding_8h_pct)
 
 
 def test_a_new_contract_may_double_after_a_quarter_of_an_hour() -> None:

@@ -534,7 +534,7 @@ def test_a_jump_is_neither_published_nor_recorded(judge: MarketJudge) -> None:
     stored(judge, judge.conclude(reading(START, (BTC, ETH)), START))
     at = START + MINUTE
     doubled = changed(BTC, open_interest_usd=2 * (BTC.open_interest_usd or 0.0))
-    conclusion = stored(judge, judge.conclude(reading(at, (doubled, ETH)), at))
+    conclusion = stored(judge, judge.conclude(judge.guard(reading(at, (doubled, ETH))), at))
 
     shown = published(conclusion, PERPETUALS)
     assert [each.open_interest_usd for each in shown.contracts] == [None, ETH.open_interest_usd]

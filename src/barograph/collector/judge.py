@@ -174,7 +174,10 @@ class Judge:
         if now is None:
             return self._concluded(reading, None, None)
         venue, compared = reading.venue, self._compare(reading, now)
-        disputed = self._markets[venue].disputed.keys()
+        disputed: set[str] = {*self._markets[venue].disputed}
+        reading = self._markets[venue].guard(reading)
+        if reading.doubted_rates:
+            disputed.add("funding")
         if self.in_use == venue and disputed & UNUSABLE:
             why = f"{' and '.join(sorted(disputed & UNUSABLE))} of {venue}"
             return self._with(self.conclude_failure(venue, Disputed(why), now), compared)

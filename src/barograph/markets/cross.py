@@ -154,7 +154,10 @@ def _listed(
                 listed[entry[0]].append(entry[1])
             absent = CrossVenue(fact.venue.name, "unavailable")
             last = _not_read(fact.reading, last)
-            coins: Iterable[str] = {*fact.reading.unusable, *(e.asset for e in last.values())}
+            choices = {each.asset: settled.get(name, ()) for name, each in last.items()}
+            seen = _sums(fact, limits, now) or {}
+            liquidated = {each.asset: seen[name] for name, each in last.items() if name in seen}
+            coins: Iterable[str] = {*fact.reading.unusable, *choices}
         elif fact.reading is not None:
             # What it settled stays true while it is down.
             choices = {e.asset: settled.get(e.contract, ()) for e in fact.reading.contracts}
@@ -261,7 +264,8 @@ def _not_read(reading: Perpetuals, last: Mapping[str, KnownValues]) -> dict[str,
         for name, each in last.items()
         if name not in read
         and (
-            each.asset in reading.unusable
+            name in reading.doubted
+            or each.asset in reading.unusable
             or (reading.as_of - each.at < MISSED_FOR and each.asset not in renamed)
         )
     }

@@ -204,39 +204,47 @@ class CrossAnswer:
 
     async def listed(self, given: Mapping[str, str]) -> Document:
         """All coins, or the first up to `limit`; raises as `CrossReader.market`."""
-        limit = page_limit(given)
+        limit, hot = page_limit(given), self.board.hot
         market, coins, document = await self._rendered(CROSS_PATH, _all_coins)
         if "limit" in given and limit < len(coins):
             return cross_document(market, coins[:limit], compress=False)
-        return self._hot(document, (CROSS_PATH, b""))
+        return _kept_hot(hot, document, (CROSS_PATH, b""))
 
     async def table(self) -> Document:
         """All coins as CSV; raises as `CrossReader.market`."""
-        path = f"{CROSS_PATH}.csv"
+        path, hot = f"{CROSS_PATH}.csv", self.board.hot
         document = (await self._rendered(path, lambda market: ((), cross_table(market)))).document
-        return self._hot(document, (path, b""), (CROSS_PATH, b"format=csv"))
+        return _kept_hot(hot, document, (path, b""), (CROSS_PATH, b"format=csv"))
 
     async def one(self, text: str) -> Document:
         """One coin; raises as `CrossReader.market` and `coin`."""
-        market = await self.reader.market(self.board)
+        hot, market = self.board.hot, await self.reader.market(self.board)
         coin = self.reader.coin(market, text)
-        return self._hot(coin_document(market, coin), (f"{CROSS_PATH}/{coin.asset}", b""))
+        return _kept_hot(hot, coin_document(market, coin), (f"{CROSS_PATH}/{coin.asset}", b""))
 
     async def carry(self, given: Mapping[str, str], *, is_table: bool = False) -> Document:
         """What positions earned or paid; raises as `CrossReader.market` and `coin`."""
         limit = page_limit(given) if "limit" in given else None
         window = one_of(given, "window", WINDOW_DAYS, DEFAULT_WINDOW, InvalidRequest)
         path = CARRY_PATH + (".csv" if is_table else "")
-        render = partial(_all_carry, window=window, is_table=is_table)
+        render, hot = partial(_all_carry, window=window, is_table=is_table), self.board.hot
         market, coins, document = await self._rendered(f"{path}?{window}", render)
         if not given.keys() - {"window"}:
-            return self._hot(document, (path, urlencode(given).encode()))
+            return _kept_hot(hot, document, (path, urlencode(given).encode()))
         if "coin" in given:
             asset = self.reader.coin(market, given["coin"]).asset
             coins = [coin for coin in coins if coin.coin == asset]
         return carry_document(market, coins[:limit], window, is_table=is_table)
 
     async def _rendered(
+        self, key: str, render: Callable[[CrossMarket], tuple[Sequence[T], Document]]
+    ) -> "_Rendered[T]":
+        while True:  # comparing and rendering take time, and a fact may expire meanwhile
+            found = await self._render(key, render)
+            if self.board.clock() < found.document.until:
+                return found
+
+    async def _render(
         self, key: str, render: Callable[[CrossMarket], tuple[Sequence[T], Document]]
     ) -> "_Rendered[T]":
         market = await self.reader.market(self.board)
@@ -255,10 +263,14 @@ class CrossAnswer:
         kept = self._kept[key] = await self._flights.do(key, work)
         return kept
 
-    def _hot(self, document: Document, *keys: HotKey) -> Document:
-        # The board drops it at the next change of any data.
-        self.board.hot |= dict.fromkeys(keys, document)
-        return document
+
+def _kept_hot(hot: dict[HotKey, Document], document: Document, *keys: HotKey) -> Document:
+    """Keep a document in `hot`, that of the board from before it was rendered.
+
+    The board drops it at the next change of any data.
+    """
+    hot |= dict.fromkeys(keys, document)
+    return document
 
 
 class _Rendered(NamedTuple, Generic[T]):

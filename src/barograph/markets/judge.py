@@ -250,6 +250,11 @@ class MarketJudge:
         """
         check_listings(self._listings, reading, self.reading)
 
+    def guard(self, reading: Perpetuals) -> Perpetuals:
+        """Hold back the values of a live reading that jumped."""
+        self.last_known, found = guarded(self.last_known, reading, self.day_before(reading))
+        return found
+
     def conclude(self, reading: Perpetuals, now: int | None = None) -> MarketConclusion:
         """Judge a reading and collect everything it adds.
 
@@ -258,8 +263,6 @@ class MarketJudge:
         """
         is_new = reading is not self.reading  # the last one comes again at a change of venue
         if now is not None and is_new:
-            day_ago = self.day_before(reading)
-            self.last_known, reading = guarded(self.last_known, reading, day_ago)
             self._know(reading)
         rows = self._due_rows(reading)
         if self.is_in_use and "open-interest" in self.disputed:
@@ -375,7 +378,7 @@ class MarketJudge:
     def _judge_regime(self, reading: Perpetuals) -> Regime:
         bitcoin = majors_of(reading).get("BTC")
         rate = None if bitcoin is None else bitcoin.funding_8h_pct
-        rate = None if "funding" in self.disputed else rate
+        rate = None if "funding" in self.disputed or reading.doubted_rates else rate
         return next_regime(self.regime, rate, reading.as_of, self._dwell)
 
     def _regime_events(self, previous: Regime | None, change: RegimeChange) -> list[NewEvent]:
@@ -547,7 +550,8 @@ class MarketJudge:
         self._published.clear()
 
     def _due_rows(self, reading: Perpetuals) -> list[ReadingRow]:
-        disputed = ",".join(sorted(self.disputed.keys() & READ))
+        wrong = {"funding"} if reading.doubted_rates else set()
+        disputed = ",".join(sorted((self.disputed.keys() & READ) | wrong))
         minute = reading.as_of // MINUTE * MINUTE
         hour = reading.as_of // HOUR * HOUR
         due: list[ReadingRow] = []
@@ -565,7 +569,8 @@ class MarketJudge:
 
     def _due_frames(self, reading: Perpetuals) -> list[StoredFrame]:
         """Nothing later is compared with a reading that is disputed."""
-        if self._framed == reading.as_of // FRAME_STEP or self.disputed.keys() & READ:
+        is_wrong = bool(self.disputed.keys() & READ or reading.doubted_rates)
+        if self._framed == reading.as_of // FRAME_STEP or is_wrong:
             return []
         return [stored(frame_of(reading.as_of, reading.contracts))]
 
@@ -575,8 +580,12 @@ class MarketJudge:
         if others is None:
             others = {name for name, each in before.contracts.items() if each.is_other_asset}
         is_news = self._known_minute != minute or is_unknown(before, reading, others)
-        if is_news and not self.disputed.keys() & READ and not reading.doubted_rates:
-            self.last_known, self._known_minute = with_reading(before, reading, others), minute
+        disputed = self.disputed.keys() & READ
+        if is_news and disputed <= {"funding"} and not reading.doubted_rates:
+            self.last_known = with_reading(
+                before, reading, others, are_rates_disputed=bool(disputed)
+            )
+            self._known_minute = minute
 
     def forget_frames(self, since: int) -> None:
         """Forget the values since a disputed error may have begun."""

@@ -101,7 +101,8 @@ def guarded(known: LastKnown, reading: Perpetuals, day_ago: Frame) -> tuple[Last
         doubted[each.contract] = jump.why
         if not jump.is_price:
             # Its price may drift while its open interest is held back.
-            held[each.contract] = replace(held[each.contract], price=each.last_price)
+            price = each.last_price / each.multiplier * before.multiplier
+            held[each.contract] = replace(held[each.contract], price=price)
             contracts.append(replace(each, **NO_OPEN_INTEREST))
     rates = _rates_jump(known, reading)
     if not doubted and not rates:
@@ -175,12 +176,24 @@ def is_unknown(known: LastKnown, reading: Perpetuals, others: Collection[str]) -
     )
 
 
-def with_reading(known: LastKnown, reading: Perpetuals, others: Collection[str] = ()) -> LastKnown:
-    """The last known values after a reading that is not disputed; `others` are other assets."""
+def with_reading(
+    known: LastKnown,
+    reading: Perpetuals,
+    others: Collection[str] = (),
+    *,
+    are_rates_disputed: bool = False,
+) -> LastKnown:
+    """The last known values after a reading; `others` are other assets.
+
+    Its prices and open interest are not disputed. If its rates are, those from before stay.
+    """
     at, before = reading.as_of, known.contracts
     contracts = {name: each for name, each in before.items() if at - each.at < KEPT_FOR}
     for each in reading.contracts:
-        usd = each.open_interest_usd
+        usd, last = each.open_interest_usd, before.get(each.contract)
+        rate: float | None = each.funding_8h_pct
+        if are_rates_disputed:
+            rate = None if last is None else last.funding_8h_pct
         if usd is not None:
             contracts[each.contract] = KnownValues(
                 at,
@@ -190,7 +203,7 @@ def with_reading(known: LastKnown, reading: Perpetuals, others: Collection[str] 
                 usd,
                 each.open_interest_coins,
                 each.volume_24h_usd,
-                each.funding_8h_pct,
+                rate,
                 each.contract in others,
                 volume_24h_coins=each.volume_24h_coins,
             )

@@ -72,12 +72,12 @@ def next_listings(
 ) -> tuple[Listings, list[NewEvent]]:
     """The listings after a reading, and what changed; the first reading changes nothing.
 
-    A contract whose values were out of range or can't be used is still listed.
+    A contract whose values were out of range, can't be used or are held back is still listed.
     """
     at, bases = reading.as_of, {one.contract: one.base for one in reading.contracts}
     if before is None:
         return Listings(bases), []
-    refused = {name for names in reading.refused.values() for name in names}
+    refused = {name for names in reading.refused.values() for name in names} | {*reading.doubted}
     gone = {
         name
         for name in before.bases.keys() - bases.keys() - refused

@@ -143,8 +143,6 @@ class DayChange(NamedTuple):
     since: int | None = None
     """The time of the reading that the changes compare with."""
 
-    """The funding rate of then, in percent per 8 hours."""
-
 
 def day_change(view: MarketView, each: Perpetual) -> DayChange:
     """The changes of a perpetual in 24 hours; unknown without a reading near enough to then."""

@@ -192,13 +192,17 @@ class CrossReader:
         Raises:
             UpstreamUnavailable: no venue has a fresh reading.
         """
-        now, kept = board.clock(), self._kept
-        if self._stale_in == board.changes:  # only a new reading can change that
-            raise UpstreamUnavailable
-        is_new = kept is not None and now < kept.now + KEPT_MS
-        if kept is not None and kept.now <= now < kept.until and (is_new or "" in self._flights):
-            return kept
-        return await self._flights.do("", partial(self._compare, board, now))
+        while True:
+            now, kept = board.clock(), self._kept
+            if self._stale_in == board.changes:  # only a new reading can change that
+                raise UpstreamUnavailable
+            is_new = kept is not None and now < kept.now + KEPT_MS
+            is_usable = is_new or "" in self._flights
+            if kept is not None and is_usable and kept.now <= now < kept.until:
+                return kept
+            market = await self._flights.do("", partial(self._compare, board, now))
+            if board.clock() < market.until:  # a fact may expire meanwhile
+                return market
 
     async def venues(self, board: Board) -> KnownVenues:
         """The configured venues."""

@@ -108,7 +108,9 @@ async def replay(
         return count
     finally:
         await writer.stop()
-        await others.stop()
+        # A replay that goes on later begins at the newest reading of Bybit.
+        await others.flush()
+        await others.finish()
         await stances.close()
         await lease.release()
 
@@ -130,9 +132,8 @@ async def _replay(
                     await past.judge.refresh(writer.database, seen.at)
                 await asyncio.sleep(0)  # lets the running write continue
             progress(done, len(instants))
-    for each in (writer, others):
-        await each.flush()
-        await each.finish()
+    await writer.flush()
+    await writer.finish()
     return len(instants)
 
 
@@ -165,7 +166,7 @@ class _MarketReplay:
         self.world = world
         self.start = start
         self._source = settings.exchange_source
-        # The other venues have no past here; the collector back-fills theirs.
+        # The past of the other venues is recorded as it is, and judged by nothing.
         self.judge = Judge(settings.model_copy(update={"venues": BYBIT}))
 
     def conclude_parts(self, seen: MarketObservation) -> Iterator[Conclusion]:
