@@ -170,7 +170,9 @@ class CrossTotals(WireModel):
     weightedFundingRatePct8h: Annotated[
         Number, doc("Live rates weighted by open interest: an estimate, without `fundingMissing`.")
     ]
-    weightedFundingWithMissingPct8h: Number
+    weightedFundingWithMissingPct8h: Annotated[
+        Number, doc("The same with the last known values of what is missing, or null.")
+    ]
     fundingMissing: list[MissingVenue]
     settledTo: Annotated[Text, doc("End of the settled windows: 00:00, 08:00 or 16:00 UTC.")]
     fundingSpread: Annotated[
