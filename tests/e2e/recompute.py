@@ -381,7 +381,7 @@ class Checker:
         Only Bybit's has its time; another venue answered within `LAG` of it.
         """
         known = {
-            row["contract"]: (row[price], row["openInterestCoins"])
+            row["contract"]: (row[price], row.get("pricePerCoin"), row["openInterestCoins"])
             for row in entries
             if row["symbol"] in MAJORS
         }
@@ -819,9 +819,10 @@ def _at(figures: Any, path: str) -> object:
     return figures
 
 
-def _is_quoted(quote: Quote, price: float, coins: float) -> bool:
-    """Binance tells open interest in other replies."""
-    return quote.price == price and (quote.coins is None or quote.coins == coins)
+def _is_quoted(quote: Quote, price: float, mark: float | None, coins: float) -> bool:
+    """Binance tells open interest in other replies, and one list has no mark."""
+    is_mark = mark is None or quote.mark == mark
+    return quote.price == price and is_mark and (quote.coins is None or quote.coins == coins)
 
 
 def _rank(value: float, known: Sequence[float]) -> str:

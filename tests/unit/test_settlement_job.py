@@ -96,7 +96,9 @@ def test_a_major_is_read_every_five_minutes_and_each_rate_kept_once(office: Offi
     history = History(rates(0.01, 0.02), rates(0.01, 0.02), rates(0.01, 0.025))
 
     assert office.read(history, rounds=11) == [SETTLEMENT_SECONDS] * 11 == [60.0] * 11
-    assert len(history.asked) == 3
+    starts = [start for _, start, _ in history.asked]
+    later = [START + minutes * MINUTE - COMPARED_SPAN - DAY for minutes in (5, 10)]
+    assert starts == [START - 31 * DAY, *later], "the window before only once the others are known"
     assert office.kept() == [
         SettlementReport("BTCUSDT", AT - 8 * HOUR, 2, 0.025, START + 600 * SECOND, "backfilled"),
         SettlementReport("BTCUSDT", AT, 1, 0.01, START, "backfilled"),
@@ -132,7 +134,7 @@ def test_another_contract_is_read_once_it_has_settled_and_its_month_once(office:
 
     assert history.contracts == ["BTCUSDT", PEPE.contract]  # the back-fill reads the new one first
     starts_of = [start for _, start, _ in history.asked]
-    assert starts_of == [START - COMPARED_SPAN - DAY, START - 31 * DAY]
+    assert starts_of == [START - 31 * DAY, START - 31 * DAY]
 
     office.show(PEPE, settles=AT + 16 * HOUR)
     now = office.clock.now = AT + 8 * HOUR + 2 * MINUTE

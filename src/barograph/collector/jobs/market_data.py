@@ -205,7 +205,8 @@ class SettlementJob(Job):
                 self._sums |= self._published.contracts
             reading = await newest_reading(self._database, self._venue)
             contracts = [] if reading is None else majors_first(reading)
-            for part in (contracts[: len(MAJORS)], contracts[len(MAJORS) :]):
+            majors, rest = contracts[: len(MAJORS)], contracts[len(MAJORS) :]
+            for part in (*([major] for major in majors), rest):
                 failed_in_a_row = 0
                 for perpetual in part:
                     is_read = await self._read(perpetual, lease)
@@ -230,7 +231,9 @@ class SettlementJob(Job):
         elif is_late or is_major:
             month = (each.pct_30d for each in self._sums.get(contract, ()))
             is_whole = contract in self._read_before or any(pct is not None for pct in month)
-            span = COMPARED_SPAN if is_major else LONGEST_WINDOW
+            # At first without the window before: at some venues that takes a minute per contract.
+            has_month = is_major and contract in self._read_before
+            span = COMPARED_SPAN if has_month else LONGEST_WINDOW
             start = known[-1].at if known and is_whole and not is_major else now - span
             return await self._ask(name, start - DAY, lease)
         return True
