@@ -168,7 +168,7 @@ def _health_after(
 class SettlementJob(Job):
     """Reads a venue's reports of settled funding, for every contract that settled since its last.
 
-    BTC, ETH and SOL come first, and their last 60 days are read again every few minutes, because
+    BTC, ETH and SOL come first: 30 days, and then every few minutes the last 60 days again, because
     stances and carry are built on them and an exchange may revise a rate. Of the others, the last
     day before the newest report is read again, or 30 days once if a report in them is missing. The
     exchange's adapter paces the calls.
