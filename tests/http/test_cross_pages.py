@@ -1,4 +1,4 @@
-"""`/cross`, the page of each coin, and `/venues`: what they show, and what they leave out."""
+"""The page of each coin at all venues, and `/venues`: what they show, and what they leave out."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,6 @@ from barograph.kit.text import NBSP
 from barograph.markets.disputes import DISPUTES, Dispute, Disputes
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.view import EXCHANGE_HEALTH, LIQUIDATIONS
-from barograph.site.cross import SORTS, CrossQuery
 from barograph.venues.records import ExchangeHealth
 from support.clock import START
 from support.markets import BTC, ETH, PEPE, SOL, changed
@@ -22,7 +21,7 @@ from support.two_venues import BYBIT_IN_USE, bybit, hyperliquid, own, settled
 MARKET = (BTC, changed(PEPE, coin="PEPE", multiplier=1000), ETH, SOL)
 FRESH_MS = 30_000
 SHORT_COLUMNS = ["Price", f"Live funding per 8{NBSP}h", "Open interest", "Share"]
-PATHS = ("/cross", "/cross/BTC", "/cross/ETH", "/venues")
+PATHS = ("/funding", "/cross/BTC", "/cross/ETH", "/venues")
 
 
 @pytest.fixture
@@ -33,51 +32,6 @@ def two(tmp_path: Path) -> Iterator[SiteService]:
     site.service.put(settled("bybit", BTCUSDT=0.01), settled("hyperliquid", BTC=(0.08, 0.24)))
     yield site
     site.close()
-
-
-def listed(site: SiteService, query: str = "") -> list[list[str]]:
-    """The rows of the table, without its heading."""
-    rows: list[list[str]] = site.look(f"/cross{query}").tables[0][1:]
-    return rows
-
-
-def test_the_table_has_every_coin_with_its_venues_and_totals(two: SiteService) -> None:
-    rows = {row[0]: row[1:] for row in listed(two)}
-
-    assert list(rows) == ["BTC", "ETH", "SOL", "PEPE"]
-    assert rows["BTC"] == [
-        "Bybit 83 %, Hyperliquid 17 %",
-        "$6.00B",
-        "—",
-        "+0.0217 %",
-        "0.0700\N{NO-BREAK SPACE}% Hyperliquid over Bybit",
-    ]
-    assert rows["ETH"][0] == "Bybit 100 %, Hyperliquid (different asset)"
-    assert rows["SOL"][0] == "Bybit"
-    assert rows["SOL"][4] == "—"
-
-
-@pytest.mark.parametrize(
-    ("query", "coins"),
-    [
-        ("?sort=symbol", ["BTC", "ETH", "PEPE", "SOL"]),
-        ("?sort=symbol&order=desc", ["SOL", "PEPE", "ETH", "BTC"]),
-        ("?sort=open-interest&order=asc", ["SOL", "PEPE", "ETH", "BTC"]),
-        ("?sort=spread", ["BTC", "ETH", "PEPE", "SOL"]),
-        ("?sort=nothing", ["BTC", "ETH", "SOL", "PEPE"]),
-        ("?q=bit", ["BTC"]),
-        ("?q=%3Cb%3E", []),
-    ],
-)
-def test_the_table_is_sorted_and_searched(two: SiteService, query: str, coins: list[str]) -> None:
-    assert [row[0] for row in listed(two, query)] == coins
-
-
-def test_every_heading_leads_to_an_order_that_is_read_back() -> None:
-    for sort in SORTS:
-        query = CrossQuery().sorted_by(sort).sorted_by(sort)
-        given = dict(each.split("=") for each in query.text.split("&") if each)
-        assert CrossQuery.parse(given) == query
 
 
 def test_a_coin_shows_each_venue_with_its_own_numbers(two: SiteService) -> None:
@@ -120,7 +74,6 @@ def test_a_partial_total_names_the_missing_venue(two: SiteService) -> None:
     two.service.put(bybit(*MARKET, as_of=two.clock.now))
     page = two.look("/cross/BTC").text
 
-    assert listed(two)[0][2] == "$5.00B without Hyperliquid, size unknown"
     assert "$5.00B without Hyperliquid, size unknown" in page
     assert "Hyperliquid (stale): its last reading is from " in page
     assert "$6.00B" not in page
@@ -130,7 +83,7 @@ def test_venues_that_settled_the_same_have_no_spread(two: SiteService) -> None:
     two.service.put(settled("hyperliquid", BTC=0.01))
 
     assert "all compared venues settled the same over 8 h" in two.look("/cross/BTC").text
-    assert listed(two)[0][5] == "none"
+    assert "none all settled the same" in two.look("/funding").text
 
 
 def test_a_coin_has_what_each_venue_settled_and_per_year(two: SiteService) -> None:
@@ -169,9 +122,9 @@ def test_venues_say_what_they_give_and_lack(two: SiteService) -> None:
 
 
 def test_without_a_fresh_venue_the_pages_show_no_number(two: SiteService) -> None:
-    assert "$6.00B" in two.look("/cross").text
+    assert "$6.00B" in two.look("/funding").text
     two.clock.now += FRESH_MS
-    for path in ("/cross", "/cross/BTC"):
+    for path in ("/funding", "/cross/BTC"):
         page = two.look(path)
         assert "We have no current reading of any venue." in page.text
         assert page.tables == []
@@ -185,7 +138,7 @@ def test_names_lead_to_the_coin_and_an_unknown_one_to_the_list(two: SiteService)
     assert two.ask("/cross/1000PEPE").headers["location"] == "/cross/PEPE"
     unknown = two.ask("/cross/%3Cb%3E", accept=BROWSER)
     assert unknown.status_code == 404
-    assert "/cross" in Checked(unknown).targets
+    assert "/markets" in Checked(unknown).targets
     assert two.ask("/cross/NOPE").json() == {"error": "not found"}
 
 
@@ -194,14 +147,13 @@ def test_links_lead_to_the_other_venues_if_there_are_any(two: SiteService, tmp_p
     one = SiteService(tmp_path / "one")
     one.service.put(bybit(*MARKET))
     pages = [one.look(each) for each in ("/", "/markets", "/markets/BTC")]
-    single = listed(one)[0], one.look("/venues").text
+    single = one.look("/venues").text
     one.close()
 
     assert not any(each.startswith("/cross") for page in pages for each in page.targets)
-    assert single[0][:3] == ["BTC", "Bybit 100 %", "$5.00B"]
-    assert "This instance reads one exchange (venue)" in single[1]
+    assert "This instance reads one exchange (venue)" in single
     assert "/cross/PEPE" in two.look("/markets/1000PEPE").targets
-    assert "/cross" in two.look("/").targets
+    assert "/funding" in two.look("/").targets
 
 
 @pytest.mark.thorough

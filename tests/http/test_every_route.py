@@ -59,9 +59,9 @@ WEBHOOKS = {
 }
 MOVED = {
     *("/markets.csv", "/data/liquidations.json", "/data/liquidations.csv"),
-    *("/data/{symbol}/{measure}.json", "/data/{symbol}/{measure}.csv"),
+    *("/data/{symbol}/{measure}.json", "/data/{symbol}/{measure}.csv", "/cross", "/carry"),
 }
-"""Former addresses, which redirect to the API."""
+"""Former addresses, which redirect to the API or to a page."""
 HEALTH = ("/healthz", "/readyz")
 """Read by load balancers, never by pages or caches."""
 STREAM = "/api/v1/events/stream"

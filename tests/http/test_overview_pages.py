@@ -9,6 +9,7 @@ import pytest
 from barograph.board.feeds import Publication
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.view import DAY_AGO, PERPETUALS
+from barograph.site.funding import FundingQuery
 from barograph.venues.records import Frame, Liquidation, PastValues, Perpetuals
 from support.clock import START
 from support.markets import BTC, ETH, MARKET, changed
@@ -104,70 +105,113 @@ def test_a_stale_feed_leaves_no_cell_and_no_rate(two: SiteService) -> None:
     assert "+0.0100" not in heat.text + funding.text
 
 
-def rates(site: SiteService, query: str = "") -> dict[str, list[str]]:
+def rates(site: SiteService, query: str = "?show=all") -> dict[str, list[str]]:
     """The cells of the funding table by coin."""
-    return {row[0]: row[1:] for row in site.look(f"/funding{query}").tables[0][1:]}
+    rows = site.look(f"/funding{query}").tables[0][1:]
+    return {row[0]: [cell.replace("\xa0", " ") for cell in row[1:]] for row in rows}
 
 
-def test_each_venue_has_what_it_settled_and_its_live_rate_with_its_own_interval(
-    two: SiteService,
-) -> None:
-    by_coin, body = rates(two), two.ask("/funding").text
+PAIR = "short Hyperliquid, long Bybit smaller side $1.00B"
+
+
+def test_each_coin_has_its_live_and_settled_rates_and_its_best_pair(two: SiteService) -> None:
+    by_coin, body = rates(two), two.ask("/funding?show=all").text
 
     assert by_coin["BTC"] == [
-        *("+0.0100 live +0.0100, 8h", "+0.0800 live +0.0800, 1h", "+0.0217 %"),
-        "0.0700\N{NO-BREAK SPACE}% Hyperliquid over Bybit",
+        *("$6.00B Bybit 83 %, Hyperliquid 17 %", "+0.0217 % +23.7 %/y", "—", "—", "—", "22:20 "),
+        *("+0.0100 live +0.0100", "+0.0800 live +0.0800, 1 h", f"+76.65 % {PAIR}"),
     ]
-    assert by_coin["SOL"][1] == "—"
+    assert by_coin["SOL"][7] == "—"
     assert '<td data-head="Hyperliquid" class="tint-up-3">+0.0800 <small>live' in body
     # A rate that does not count has no tint and says so.
-    assert by_coin["ETH"][1] == "-0.1000 live -0.1000, 1h different asset"
+    assert by_coin["ETH"][7] == "-0.1000 live -0.1000, 1 h different asset"
     assert 'class="tint-down-4">-0.1000' not in body
 
 
-def test_a_venue_that_is_missing_is_named(two: SiteService) -> None:
+def test_a_week_has_sums_weighted_by_open_interest_and_names_what_it_lacks(
+    two: SiteService,
+) -> None:
+    two.service.put(
+        settled("bybit", BTCUSDT=(0.01, 0.03, 0.07), ETHUSDT=(0.02, 0.06, 0.14)),
+        settled("hyperliquid", BTC=(0.08, 0.24, 0.7)),
+    )
+    week = rates(two, "?window=7d&show=all")
+
+    assert week["BTC"][2:5] == ["+0.0650", "+0.1750", "—"]  # 5 and 1 billion USD
+    assert week["BTC"][6:] == ["+0.0700 +3.6 %/y", "+0.7000 +36.5 %/y", f"+32.85 % {PAIR}"]
+    text = two.look("/funding").text.replace("\xa0", " ")
+    assert "Best pair, 7 days +32.85 % BTC per year: short Hyperliquid, long Bybit" in text
+    assert "Highest live funding +0.0217 % BTC per 8 h, +23.7 %/y" in text
+    two.clock.now += 6_000  # a comparison is kept for a few seconds
+    two.service.put(settled("hyperliquid", BTC=0.08))
+    assert rates(two)["BTC"][2] == "+0.0300 1 of 2"
+
+
+def test_a_venue_that_is_missing_is_named_and_keeps_what_it_settled(two: SiteService) -> None:
     two.clock.now += 30_000
     two.service.put(bybit(*MARKET, as_of=two.clock.now))
+    btc = rates(two)["BTC"]
 
-    assert rates(two)["BTC"] == [
-        *("+0.0100 live +0.0100, 8h", "stale", "+0.0100 % without Hyperliquid, size unknown"),
-        "0.0700\N{NO-BREAK SPACE}% Hyperliquid over Bybit",
+    assert btc[0].startswith("$5.00B without Hyperliquid, size unknown")
+    assert btc[1] == "+0.0100 % +10.9 %/y without Hyperliquid"
+    assert btc[6:8] == ["+0.0100 live +0.0100", "+0.0800 +87.6 %/y stale"]
+    assert btc[8].startswith("+76.65 % short Hyperliquid (stale), long Bybit")
+    assert "Hyperliquid is missing: its last reading is from" in two.look("/funding").text
+
+
+def test_only_large_coins_are_listed_until_all_are_asked_for(two: SiteService) -> None:
+    many = [
+        changed(BTC, contract=f"C{n}USDT", base=f"C{n}", open_interest_usd=1e7 - n % 2)
+        for n in range(60)
     ]
+    two.service.put(bybit(BTC, *many))
+
+    assert len(rates(two, "")) == 25
+    assert "C1" not in rates(two, "")
+    assert list(rates(two, "?q=C1&sort=symbol"))[:2] == ["C1", "C10"]
+    assert len(rates(two)) == 62
+
+
+def test_former_pages_lead_to_funding(two: SiteService) -> None:
+    moved = {
+        path: two.ask(path).headers["location"]
+        for path in ("/cross", "/cross?q=btc&sort=volume", "/carry", "/carry?window=30d")
+    }
+
+    assert [*moved.values()] == [
+        "/funding",
+        "/funding?q=btc",
+        "/funding?sort=pair&order=desc&window=7d",
+        "/funding?sort=pair&order=desc&window=30d",
+    ]
+    assert {two.ask(path).status_code for path in moved} == {308}
 
 
 @pytest.mark.parametrize(
     ("query", "coins"),
     [
-        ("?sort=hyperliquid&order=asc", ["BTC", "ETH", "PEPE", "SOL"]),
-        ("?sort=bybit", ["PEPE", "BTC", "SOL", "ETH"]),
-        ("?sort=bybit&order=asc", ["ETH", "SOL", "BTC", "PEPE"]),
-        ("?sort=binance", ["BTC", "ETH", "SOL", "PEPE"]),
+        ("", ["BTC", "ETH", "PEPE"]),
+        ("?sort=hyperliquid&order=asc&show=all", ["BTC", "ETH", "PEPE", "SOL"]),
+        ("?sort=bybit&show=all", ["PEPE", "BTC", "SOL", "ETH"]),
+        ("?sort=bybit&order=asc&show=all", ["ETH", "SOL", "BTC", "PEPE"]),
+        ("?sort=binance&show=all", ["BTC", "ETH", "PEPE", "SOL"]),
+        ("?sort=symbol&order=desc&show=all", ["SOL", "PEPE", "ETH", "BTC"]),
         ("?q=bitcoin", ["BTC"]),
+        ("?q=%3Cb%3E", []),
     ],
 )
-def test_funding_is_sorted_by_each_venue(two: SiteService, query: str, coins: list[str]) -> None:
+def test_funding_is_sorted_and_searched(two: SiteService, query: str, coins: list[str]) -> None:
     pepe = changed(MARKET[3], coin="PEPE", multiplier=1000)
     two.service.put(bybit(*MARKET[:3], pepe))
 
     assert list(rates(two, query)) == coins
 
 
-PAIR = "short Hyperliquid, long Bybit; smaller open interest $1.00B"
-
-
-def test_carry_has_the_best_pair_first_and_what_each_venue_settled_per_year(
-    two: SiteService,
-) -> None:
-    page = two.look("/carry?window=8h")
-    rows = [[cell.replace("\xa0", " ") for cell in row] for row in page.tables[0][1:3]]
-
-    assert rows == [
-        ["BTC", f"+76.65 % {PAIR}", "—", "+10.95 %", "+87.60 %"],
-        ["1000PEPE", "—", "—", "+65.70 %", "—"],
-    ]
-    assert "Fees and prices are not included." in page.text
-    assert "in percent of one leg: both legs of a pair need capital" in page.text
-    assert two.look("/carry").tables[0][1][3:] == ["—", "—"]
+def test_every_heading_leads_to_an_order_that_is_read_back() -> None:
+    for sort in FundingQuery.sorts:
+        query = FundingQuery().sorted_by(sort).sorted_by(sort)
+        given = dict(each.split("=") for each in query.text.split("&") if each)
+        assert FundingQuery.parse(given) == query
 
 
 def liquidated(site: SiteService, *, gap: int = 0) -> None:

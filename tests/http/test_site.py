@@ -15,9 +15,8 @@ from support.pages import BROWSER, FOUND, NOTE, POLICY, Checked, SiteService
 from support.service import BASE_URL
 
 PAGES = (
-    *("/", "/markets", "/cross", "/venues", "/signals", "/briefs", "/guides", "/record"),
+    *("/", "/markets", "/venues", "/signals", "/briefs", "/guides", "/record"),
     *("/developers", "/pricing", "/status", "/heatmap", "/funding", "/liquidations", "/accuracy"),
-    "/carry",
 )
 PATHS = [
     *PAGES,

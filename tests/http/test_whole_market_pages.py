@@ -17,7 +17,7 @@ from support.pages import SiteService
 from support.two_venues import BYBIT_IN_USE, bybit, hyperliquid, own
 
 FRESH_MS = 30_000
-PATHS = ("/markets", "/cross", "/heatmap")
+PATHS = ("/markets", "/funding", "/heatmap")
 ROW, AREA = r'<th scope="row"><a[^>]*>(\w+)<', r"<rect [^>]*>"
 MARKET = (changed(BTC, volume_24h_usd=3e9), changed(PEPE, coin="PEPE", multiplier=1000), ETH, SOL)
 
@@ -86,7 +86,7 @@ def stopped(two: SiteService) -> Stopped:
 
 def test_totals_say_what_is_missing_and_how_large_it_last_was(stopped: Stopped) -> None:
     down = stopped.site
-    home, markets, cross = (down.look(path).text for path in ("/", "/markets", "/cross"))
+    home, markets, funding = (down.look(path).text for path in ("/", "/markets", "/funding"))
 
     assert "Totals of all venues (2): Bybit, Hyperliquid." in home
     assert "Partial: without Hyperliquid, last $4.00B." in home
@@ -94,7 +94,7 @@ def test_totals_say_what_is_missing_and_how_large_it_last_was(stopped: Stopped) 
     btc = rows(down, "/markets")["BTC"]
     assert btc[2] == "+0.0100+$1.00B"
     assert (btc[3], btc[7]) == ("$5.00B+$1.00B", "$3.00B+$2.00B")
-    assert "BTC Bybit 83 %, Hyperliquid (stale, last 17 %) $5.00B without Hyperliquid" in cross
+    assert "$5.00B without Hyperliquid, last $1.00B Bybit 83 %, Hyperliquid (stale, last" in funding
     venues = down.look("/venues").text
     assert "Bybit 65 % Hyperliquid (missing, last 35 %)" in venues
     assert "60.0 % of all venues, as it reports it" in venues

@@ -1,25 +1,23 @@
-"""`/cross`: every coin at all venues, and a page for each; `/venues`: the venues."""
+"""The page of each coin at all venues; `/venues`: the venues."""
 
-import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain, repeat
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph import NOTICE, SITE_NAME
 from barograph.errors import InvalidRequest, NotFound
-from barograph.kit.text import NBSP, rate, usd
+from barograph.kit.text import NBSP, usd
 from barograph.markets.cross import CrossMarket, VenueFacts
 from barograph.markets.cross_coins import CrossCoin
 from barograph.markets.cross_documents import CROSS_PATH
-from barograph.markets.cross_entries import CrossVenue, State, Total
+from barograph.markets.cross_entries import CrossVenue
 from barograph.markets.samples import DAYS
 from barograph.markets.settlements import WINDOW_DAYS, yearly
-from barograph.markets.symbols import has_page, names_of
 from barograph.markets.venue_documents import VENUES_PATH, VenueEntry
 from barograph.site.chart_reader import ChartReader
 from barograph.site.coin_text import (
@@ -29,7 +27,6 @@ from barograph.site.coin_text import (
     missing_text,
     part_bar,
     parts_of,
-    ranked_funding,
     titles_of,
     volume_shares,
 )
@@ -39,109 +36,11 @@ from barograph.site.responses import Page, PageRouter
 from barograph.site.series_charts import chosen_days, days_query
 from barograph.site.site import INCOMPLETE_PAGE_MS, Site, or_none, redirect, unknown_name
 from barograph.site.status import detail_html
-from barograph.site.table_query import Column, TableQuery
-from barograph.site.templating import funding_tint, shown, utc_text
+from barograph.site.templating import shown, utc_text
 from barograph.venues.registry import NOT_READ, VENUES
-
-SORTS = ("symbol", "listed", "open-interest", "volume", "funding", "spread")
-NUMBERS = SORTS[1:]
-"""The sortable numbers of a row, in this order; `listed` is the order of the API."""
-
-COLUMNS = (
-    Column("symbol", "Coin"),
-    Column("", "Venues and shares"),
-    Column("open-interest", "Open interest (USD)"),
-    Column("volume", f"Volume 24{NBSP}h (USD)"),
-    Column("funding", f"Live funding per 8{NBSP}h, weighted"),
-    Column("spread", f"Widest spread, settled over 8{NBSP}h"),
-)
-
-COMPARABLE: tuple[State, ...] = ("ok", "disputed")
-"""The states of an entry whose funding is that of the coin."""
 
 SAME_RATE = 0.00005
 """Smaller spreads, in percent, are shown as less than the last digit."""
-
-
-class CrossQuery(TableQuery, frozen=True):
-    """Which coins to list, and in which order; on `/funding` also by the funding at a venue."""
-
-    sort: str = "listed"
-    sorts: ClassVar[tuple[str, ...]] = SORTS
-
-
-class CrossRow(NamedTuple):
-    """One coin, with its numbers in the order of `NUMBERS`, and then its funding at venues."""
-
-    coin: CrossCoin
-    numbers: Sequence[float | None]
-
-
-def select_rows(
-    market: CrossMarket, query: CrossQuery, venues: Sequence[str] = ()
-) -> list[CrossRow]:
-    """The matching coins in order."""
-    rows = [
-        CrossRow(coin, (*_numbers(coin, -rank), *(_rate_at(coin, venue) for venue in venues)))
-        for rank, coin in enumerate(market.coins.values())
-        if query.finds(coin.asset, contract_names(coin))
-    ]
-    names = (*NUMBERS, *venues)
-    # A venue that is not read now has no numbers: the usual order.
-    place = names.index(query.sort) if query.sort in names else 0
-    return query.arrange(
-        rows, name=lambda row: row.coin.asset.upper(), number=lambda row: row.numbers[place]
-    )
-
-
-def table_rows(rows: Iterable[CrossRow], root: str) -> Markup:
-    """The body of the table, without a template, which would be too slow for so many rows."""
-    folder = str(escape(f"{root}{CROSS_FOLDER}"))
-    # Safe: names and reasons are escaped, and everything else is numbers.
-    return Markup("\n".join(_line(row, folder) for row in rows))  # noqa: S704
-
-
-def _line(row: CrossRow, folder: str) -> str:
-    coin, parts = row.coin, parts_of(row.coin)
-    venues = escape(", ".join(part.text for part in parts))
-    return (
-        f'{line_start(row, folder)}<td data-head="Venues">{part_bar(parts)}{venues}</td>'
-        f'<td data-head="Open interest">{_total(coin.open_interest)}</td>'
-        f'<td data-head="Volume 24 h">{_total(coin.volume)}</td>{result_cells(coin)}</tr>'
-    )
-
-
-def _total(total: Total) -> str:
-    """A sum, and below it what is missing from it."""
-    return f"{shown(total.usd, usd)}{quiet(missing_text(total.usd, total.missing))}"
-
-
-def quiet(note: str) -> str:
-    """A note beside a number; empty if there is none."""
-    return f' <span class="quiet">{note}</span>' if note else ""
-
-
-def result_cells(coin: CrossCoin) -> str:
-    """The cells of the weighted live rate and of the widest spread."""
-    tint = (
-        f' class="{funding_tint(ranked)}"' if (ranked := ranked_funding(coin)) is not None else ""
-    )
-    venues = quiet(spread_venues(coin))
-    missing = missing_text(coin.funding_8h_pct, coin.funding_missing)
-    lacks = f" <span>{missing}</span>" if missing else ""  # quiet words can't be read on a tint
-    return (
-        f'<td data-head="Live, weighted"{tint}>{shown(coin.funding_8h_pct, rate)}{lacks}</td>'
-        f'<td data-head="Widest settled spread">{spread_text(coin)}{venues}</td>'
-    )
-
-
-def line_start(row: CrossRow, folder: str) -> str:
-    """The start of a coin's row, with its name and the data to sort and search by."""
-    name, names = str(escape(row.coin.asset)), " ".join(dict.fromkeys(contract_names(row.coin)))
-    numbers = " ".join("" if number is None else repr(number) for number in row.numbers)
-    more = f' data-names="{names}"' if names else ""
-    linked = f'<a href="{folder}{name}">{name}</a>' if has_page(row.coin.asset) else name
-    return f'<tr data-values="{numbers}"{more}><th scope="row">{linked}</th>'
 
 
 def spread_text(coin: CrossCoin) -> str:
@@ -161,30 +60,6 @@ def spread_venues(coin: CrossCoin) -> str:
     high, low, missing = coin.spread.highest, coin.spread.lowest, coin.spread.missing
     ends = "" if high is None or low is None else f"{VENUES[high].title} over {VENUES[low].title} "
     return f"{ends}(without {titles_of(missing)})" if missing else ends.rstrip()
-
-
-def _numbers(coin: CrossCoin, rank: int) -> tuple[float | None, ...]:
-    spread = None if coin.spread is None else coin.spread.pct_8h
-    held, turnover = coin.open_interest.at_least_usd, coin.volume.at_least_usd
-    return rank, held, turnover, ranked_funding(coin), spread
-
-
-def entries_at(coin: CrossCoin, venue: str) -> list[CrossVenue]:
-    """The contracts of a coin at a venue, the largest open interest first."""
-    entries = [entry for entry in coin.venues if entry.venue == venue]
-    return sorted(entries, key=lambda entry: -(entry.interest_usd or 0.0))
-
-
-def _rate_at(coin: CrossCoin, venue: str) -> float | None:
-    """What the largest contract settled over 8 hours, unless it is another asset's."""
-    known = (entry.settled for entry in entries_at(coin, venue) if entry.state in COMPARABLE)
-    return next((settled.pct_8h for settled in known if settled is not None), None)
-
-
-def contract_names(coin: CrossCoin) -> Sequence[str]:
-    """The names of its contracts, for a search."""
-    known = (venue.contract for venue in coin.venues if venue.contract is not None)
-    return [name for each in known for name in names_of(each)]
 
 
 COMPLETENESS = {
@@ -300,13 +175,7 @@ class VenueCard(NamedTuple):
 
 
 def cross_page_routes(router: PageRouter, site: Site, charts: ChartReader) -> None:
-    """The routes of the comparison, of every coin and of the venues."""
-
-    @router.get(CROSS_PAGE)
-    async def read_cross(request: Request) -> Response:
-        query = CrossQuery.parse(request.query_params)
-        cache_key = None if query.search else query.text.encode()
-        return await site.respond(request, lambda now: _cross(site, query, now), query=cache_key)
+    """The routes of every coin and of the venues."""
 
     @router.get(f"{CROSS_FOLDER}{{coin}}")
     async def read_coin(request: Request, coin: str) -> Response:
@@ -326,26 +195,6 @@ def cross_page_routes(router: PageRouter, site: Site, charts: ChartReader) -> No
     @router.get(VENUES_PAGE)
     async def read_venues(request: Request) -> Response:
         return await site.respond(request, lambda now: _venues(site, now))
-
-
-async def _cross(site: Site, query: CrossQuery, now: int) -> Page:
-    market = await site.compared()
-    # Several hundred rows take a while, so a thread writes them.
-    rows = [] if market is None else await asyncio.to_thread(select_rows, market, query)
-    body_rows = await asyncio.to_thread(table_rows, rows, site.templates.root)
-    body = site.templates.render(
-        "cross.html",
-        here=CROSS_PAGE,
-        address=CROSS_PAGE,
-        market=market,
-        query=query,
-        columns=COLUMNS,
-        numbers=NUMBERS,
-        shown=len(rows),
-        rows=body_rows,
-        api_path=CROSS_PATH,
-    )
-    return Page(body, since=now, until=_until(market, now))
 
 
 async def _coin(site: Site, charts: ChartReader, asset: str, days: int, now: int) -> Page:

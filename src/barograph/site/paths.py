@@ -40,7 +40,6 @@ PLACES = {
     "venues": VENUES_PAGE,
     "heatmap": HEATMAP_PAGE,
     "funding": FUNDING_PAGE,
-    "carry": CARRY_PAGE,
     "liquidations": LIQUIDATIONS_PAGE,
     "signals": SIGNALS_PAGE,
     "briefs": BRIEFS_PAGE,
@@ -54,10 +53,13 @@ PLACES = {
 }
 """The pages that always exist, by their names in templates."""
 
-PAGES = tuple(PLACES.values())
+PAGES = tuple(path for path in PLACES.values() if path != CROSS_PAGE)
+MOVED = (CROSS_PAGE, CARRY_PAGE)
+"""Former pages, which redirect."""
+
 _MAIN = ("markets", "signals", "briefs", "guides", "record", "developers", "pricing", "status")
 NAVIGATION = tuple((PLACES[name], name.capitalize()) for name in _MAIN)
 """The links in the header of every page."""
 
-WITH_VENUES = (NAVIGATION[0], (CROSS_PAGE, "Across venues"), *NAVIGATION[1:])
+WITH_VENUES = (NAVIGATION[0], (FUNDING_PAGE, "Funding"), *NAVIGATION[1:])
 """The same if several venues are configured: the comparison comes after the markets."""

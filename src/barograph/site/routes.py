@@ -24,7 +24,6 @@ from barograph.signals.methods import METHODS
 from barograph.signals.records import SIGNALS
 from barograph.site.accuracy import accuracy_routes
 from barograph.site.briefs import brief_page_routes, brief_paths
-from barograph.site.carry import carry_routes
 from barograph.site.chart_images import chart_image_routes
 from barograph.site.chart_reader import ChartReader, asked_series, listed_contract
 from barograph.site.cross import cross_page_routes
@@ -48,6 +47,7 @@ from barograph.site.paths import (
     MARKETS_CSV,
     MARKETS_FOLDER,
     MARKETS_PATH,
+    MOVED,
     PAGES,
     RECORD_FOLDER,
     REFERENCE_FOLDER,
@@ -67,7 +67,7 @@ from barograph.site.templating import Terms
 ICON_PATH = "/favicon.ico"
 SITEMAP_PATH = "/sitemap.xml"
 
-PAGE_PATHS = (*PAGES, MARKETS_CSV, ICON_PATH, SITEMAP_PATH)
+PAGE_PATHS = (*PAGES, *MOVED, MARKETS_CSV, ICON_PATH, SITEMAP_PATH)
 PAGE_FOLDERS = (
     BRIEFS_FOLDER,
     CHART_FOLDER,
@@ -113,7 +113,6 @@ def page_routes(site: Site, parts: SiteParts) -> list[Router]:
     cross_page_routes(router, site, charts)
     heatmap_routes(router, site)
     funding_routes(router, site)
-    carry_routes(router, site)
     liquidation_routes(router, site, charts)
     signal_page_routes(router, site)
     # Before the briefs, whose path template matches too.
