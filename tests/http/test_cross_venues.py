@@ -293,7 +293,11 @@ def test_after_a_change_of_venue_the_plain_feeds_belong_to_the_other_one(two: Se
 
     assert [each["inUse"] for each in two.ask(VENUES).json()["venues"]] == [False, True]
     assert two.ask(f"{CROSS}/BTC").json()["totalOpenInterestUsd"] == 6e9
-    assert b"We have used Hyperliquid since 2026-11-06 21:20 UTC" in two.ask("/").body
+    said = b"Since 2026-11-06 21:20 UTC, figures of a single venue are those of Hyperliquid"
+    assert said in two.ask("/").body
+    assert b"healthy for 15 minutes." in two.ask("/").body
+    two.put(Publication.of(VENUE_IN_USE, VenueInUse("hyperliquid", START, "bybit", "", START + 9)))
+    assert b"healthy for 15 minutes, at about 21:21 UTC." in two.ask("/").body
 
 
 def test_while_venues_are_compared_others_get_the_comparison_before(two: Service) -> None:

@@ -18,7 +18,7 @@ from support.markets import BTC, ETH, MARKET, PEPE, SOL, changed, reading, share
 from support.pages import FOUND, NOTE, Checked
 from support.service import Service
 
-PARTS = ["market", "figures", "movers", "charts", "signals-now", "briefs-now", "cite"]
+PARTS = ["market", "figures", "movers", "charts", "signals-now", "briefs-now"]
 UNREAD = "Recorded data is temporarily unavailable."
 
 
@@ -61,7 +61,7 @@ def test_the_market_is_told_at_a_glance(service: Service) -> None:
     top, _, rest = page.text.partition("BTC is at 67,000.5 USDT at Bybit.")
 
     assert top.startswith("Barograph: the state of the crypto market, measured Skip")
-    assert "Free here and by API. Only stances cost money. Pricing" in top
+    assert "Free here and by API. Paid: stances, our dated conclusions" in top
     for words in (
         "At Bybit, longs pay shorts 0.0100 % per 8 h (regime: neutral).",
         "live Source: test venue. As of 2026-11-06 21:20 UTC",
@@ -72,15 +72,9 @@ def test_the_market_is_told_at_a_glance(service: Service) -> None:
         "Long accounts at Bybit: share of the accounts with a position, not of money.",
         "Next BTC settlement at Bybit: 22:20 UTC",
         "Hatched: less than 95 % covered, or still in progress.",
-        "One public log covers the digests of the three paid stances, every brief, and every",
-        "change of the regime or of a signal. Anyone who keeps a checkpoint of it",
-        "The log has no readings.",
-        "Barograph, crypto market state as of 2026-11-06T21:20:00.000Z.",
-        "curl https://barograph.example/api/agent/market-state",
         "Information only, not financial advice.",
     ):
         assert words in rest
-    assert {"citation", "first-call"} <= set(page.copied)
     assert "undrawn" not in service.get("/").text
 
 
@@ -267,7 +261,7 @@ def test_stale_numbers_are_not_shown(service: Service) -> None:
     assert "We don't have a current market reading." in text
     assert "stale We last read the exchange at 2026-11-06 21:20 UTC." in text
     assert '<a href="/status">Status</a></span></p>' in service.get("/").text
-    for gone in ("67,000.5", "Longs pay", "live", "Liquidated in 24 hours", "Cite this page"):
+    for gone in ("67,000.5", "Longs pay", "live", "Liquidated in 24 hours"):
         assert gone not in text
     assert kept_seconds(service) <= 2
 
@@ -275,7 +269,7 @@ def test_stale_numbers_are_not_shown(service: Service) -> None:
 def test_numbers_have_a_bound_for_the_script_and_signals_their_own_time(service: Service) -> None:
     service.publish(reading(START - 1_000), shares())
     text = service.get("/").text
-    bound = r'(?:class="hero"|id="figures"|id="cite")[^>]* data-bound="(\d+)"'
+    bound = r'(?:class="hero"|id="figures"|id="movers")[^>]* data-bound="(\d+)"'
     assert set(re.findall(bound, text)) == {str(START + 29_000)}
     assert 'market reading.">BTC is at' in text
 

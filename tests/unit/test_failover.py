@@ -118,6 +118,8 @@ def test_the_primary_is_used_again_after_fifteen_healthy_minutes(failover: Failo
     for now in range(back, back + HEALTHY + POLL, POLL):
         assert failover.in_use == "hyperliquid"
         failover.succeeded("hyperliquid", now)
+        is_expected = back < now < back + HEALTHY and now != back + 5 * MINUTE + POLL
+        assert failover.back_at(now) == (back + HEALTHY if is_expected else None)
         if now == back + 5 * MINUTE:
             failover.failed("bybit", Unreachable.kind, now)  # one failed reading is no outage
         else:

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from barograph.board.board import latest_snapshot, publish
 from barograph.board.feeds import Feed, Publication
 from barograph.briefs.records import Brief
@@ -324,8 +326,9 @@ class Judge:
         briefs = self._briefs.conclude(evidence, macro)
         if not switches:
             is_known = known is not None and known.venue == found.venue
-            in_use = None if is_known else VenueInUse(found.venue, at)
-            return Conclusion(found, signals, briefs, in_use)
+            in_use = known if is_known and known is not None else VenueInUse(found.venue, at)
+            in_use = replace(in_use, back_at=self._failover.back_at(at))
+            return Conclusion(found, signals, briefs, None if in_use == known else in_use)
         left = dict.fromkeys(switch.before for switch in switches if switch.before != found.venue)
         published = [
             publication for venue in left for publication in self._markets[venue].publications(at)

@@ -35,6 +35,9 @@ class VenueInUse(Struct, frozen=True):
     reason: str = ""
     """Why that venue was left."""
 
+    back_at: int | None = None
+    """When a venue further up in the list takes over again, if it stays healthy."""
+
 
 class Switch(NamedTuple):
     """A change of the venue in use."""
@@ -128,6 +131,13 @@ class Failover:
         """Note a failed reading; return the switch that it causes."""
         self._health[venue].failed(kind, now)
         return self._decide(now)
+
+    def back_at(self, now: int) -> int | None:
+        """When a venue further up in the list takes over again; None while none is healthy."""
+        places = self._order[: self._order.index(self.in_use)]
+        known = [self._health[venue] for venue in places]
+        healthy = [each.healthy_since for each in known if each.is_healthy(now, self._max_age)]
+        return min((since + HEALTHY for since in healthy if since is not None), default=None)
 
     def _decide(self, now: int) -> Switch | None:
         current = self._health[self.in_use]

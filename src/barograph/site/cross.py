@@ -169,9 +169,11 @@ class VenueCard(NamedTuple):
 
     @property
     def state(self) -> str:
-        """Its state, or `disputed` if only some of its numbers are."""
-        is_disputed = self.entry.state == "ok" and self.entry.disputed
-        return "disputed" if is_disputed else self.entry.state
+        """Its state; `disputed` if only some of its numbers are, `failing` if the last call was."""
+        if self.entry.state != "ok":
+            return self.entry.state
+        failing = "ok" if self.entry.failure is None else "failing"
+        return "disputed" if self.entry.disputed else failing
 
 
 def cross_page_routes(router: PageRouter, site: Site, charts: ChartReader) -> None:

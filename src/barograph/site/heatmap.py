@@ -330,7 +330,7 @@ async def _heatmap(site: Site, by: By, now: int) -> Page:
         layouts = [await asyncio.to_thread(fit, drawn.cells, size) for size in SIZES]
     body = site.templates.render(
         "heatmap.html",
-        here=MARKETS_PATH,
+        here=HEATMAP_PAGE,
         map=drawn,
         market=market,
         venues="" if market is None else venues_text(market),

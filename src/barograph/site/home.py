@@ -12,7 +12,6 @@ from barograph.discovery.files import service_links
 from barograph.errors import RecordUnavailable, UpstreamUnavailable
 from barograph.events.endpoints import EVENTS_PATH, recent_events
 from barograph.history.public_log import PublicLog
-from barograph.markets.documents import MARKET_STATE_PATH
 from barograph.markets.samples import DAYS, LiquidatedHour, LiquidationSeries, Measure, PastRegime
 from barograph.markets.settlements import bitcoin_contract
 from barograph.markets.view import LIQUIDATIONS, PERPETUALS, MarketView
@@ -102,7 +101,6 @@ async def _home(site: Site, charts: ChartReader, log: PublicLog, days: int, at: 
         signal_ends=site.signals.ends(site.board, at),
         daily_signals=DAILY,
         briefs=briefs,
-        market_state_path=MARKET_STATE_PATH,
         switched=site.switched,
         in_words=in_words,
     )

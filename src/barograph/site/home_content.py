@@ -11,7 +11,7 @@ from barograph.kit.text import coverage, price, rate, usd
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.cross import CrossMarket
 from barograph.markets.cross_coins import CrossCoin
-from barograph.markets.documents import citation, market_state_document
+from barograph.markets.documents import market_state_document
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.regime import Label, Regime
 from barograph.markets.samples import LiquidatedHour, LiquidationSeries, Measure
@@ -238,8 +238,6 @@ class MarketNow(NamedTuple):
     movers: tuple[MoverList, ...]
     """The largest 24-hour changes."""
 
-    citation: str
-
 
 def market_now(
     market: CrossMarket, view: MarketView | None, counted: LiquidationTotals | None, pages: Pages
@@ -290,7 +288,6 @@ def market_now(
         liquidated_note=_liquidated_note(counted, first_at, view),
         sides=_sides(liquidated),
         movers=day_movers(market, pages),
-        citation=citation(market.source, market.as_of),
     )
 
 

@@ -1,5 +1,7 @@
 """The paths of pages. Paths that API documents link to are defined with those documents."""
 
+from collections.abc import Iterable
+
 from barograph.briefs.documents import BRIEF_PAGES
 from barograph.entitlements.refusals import PRICING_PATH
 from barograph.guides.documents import GUIDE_PAGES
@@ -57,9 +59,16 @@ PAGES = tuple(path for path in PLACES.values() if path != CROSS_PAGE)
 MOVED = (CROSS_PAGE, CARRY_PAGE)
 """Former pages, which redirect."""
 
-_MAIN = ("markets", "signals", "briefs", "guides", "record", "developers", "pricing", "status")
-NAVIGATION = tuple((PLACES[name], name.capitalize()) for name in _MAIN)
-"""The links in the header of every page."""
+_MAIN = ("markets", "funding", "liquidations", "heatmap", "signals", "briefs")
+_SECOND = ("record", "status", "developers", "pricing")
 
-WITH_VENUES = (NAVIGATION[0], (FUNDING_PAGE, "Funding"), *NAVIGATION[1:])
-"""The same if several venues are configured: the comparison comes after the markets."""
+
+def _links(names: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    return tuple((PLACES[name], name.capitalize()) for name in names)
+
+
+NAVIGATION = _links(_MAIN)
+"""The links to the market, in the header of every page."""
+
+SECOND_ROW = _links(_SECOND)
+"""The links to the service itself."""

@@ -16,11 +16,11 @@ from barograph.errors import UpstreamUnavailable
 from barograph.kit.database import Database, DatabaseUnavailable
 from barograph.kit.documents import HotKey
 from barograph.kit.http import DocumentResponse, error_response
-from barograph.kit.timestamps import SECOND
+from barograph.kit.timestamps import MINUTE, SECOND
 from barograph.limits.render_queue import RenderQueue
 from barograph.markets.cross import CrossMarket
 from barograph.markets.cross_coins import CrossCoin
-from barograph.markets.failover import VENUE_IN_USE
+from barograph.markets.failover import HEALTHY, VENUE_IN_USE
 from barograph.markets.reader import CrossReader, MarketReader
 from barograph.markets.series import SeriesReader
 from barograph.markets.symbols import has_page, symbol_of
@@ -234,13 +234,15 @@ class Site(NamedTuple):
 
     @property
     def switched(self) -> str:
-        """That a standby venue is in use, and why; empty while the first one is."""
+        """That a standby venue is in use, why and for how long; empty while the first one is."""
         known, first = self.board.latest(VENUE_IN_USE), VENUES[self.series.venue].title
         if known is None or known.venue == self.series.venue:
             return ""
+        back = "" if known.back_at is None else f", at about {soon(known.back_at, known.back_at)}"
         return (
-            f"We have used {VENUES[known.venue].title} since {date_and_time(known.since)}, because "
-            f"{first} failed. Its numbers can't be compared with those of {first}."
+            f"{first} failed. Since {date_and_time(known.since)}, figures of a single venue are "
+            f"those of {VENUES[known.venue].title}, until {first} has been healthy for "
+            f"{HEALTHY // MINUTE} minutes{back}."
         )
 
     def backfill(self, now: int) -> str:

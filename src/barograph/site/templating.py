@@ -26,8 +26,8 @@ from barograph.site.paths import (
     GUIDES_PAGE,
     NAVIGATION,
     PLACES,
+    SECOND_ROW,
     STATIC_FOLDER,
-    WITH_VENUES,
 )
 from barograph.site.static_files import client_wheel, packaged_files
 
@@ -159,7 +159,6 @@ class Templates:
         self.base_url = base_url
         self.root = urlsplit(base_url).path
         self.files = packaged_files()
-        pages = WITH_VENUES if has_venues else NAVIGATION
         self._environment = Environment(
             loader=PackageLoader("barograph.site"),
             autoescape=True,
@@ -178,8 +177,9 @@ class Templates:
             "site_name": SITE_NAME,
             "website": partial(website, base_url),
             "dataset": partial(dataset, base_url),
-            # A sample catalog isn't for sale, so only the footer links to it.
-            "navigation": [page for page in pages if has_guides or page[0] != GUIDES_PAGE],
+            "navigation": NAVIGATION,
+            # A sample catalog isn't for sale, so nothing links to it.
+            "second_row": (*SECOND_ROW, (GUIDES_PAGE, "Guides")) if has_guides else SECOND_ROW,
             "has_venues": has_venues,
             "has_guides": has_guides,
             "places": PLACES,

@@ -46,6 +46,7 @@ FIRST_STANCES_MS = 2 * MINUTE
 WITNESS_FAILING_MS = 10 * MINUTE
 """How long a witness may fail before its check is degraded."""
 
+_BACK = "; {} answers again and takes over at about {} if it stays healthy"
 _FORK = (
     "it says that it has cosigned another tree; do not trust this log until the operator explains "
     "it"
@@ -258,7 +259,8 @@ def _venue(inputs: StatusInputs) -> Verdict:
         return "ok", f"{primary} is in use"
     used = f"{in_use.venue} has been in use since {iso_timestamp(in_use.since)}"
     why = "" if in_use.before is None else f" ({in_use.before}: {in_use.reason})"
-    return "degraded", used + why
+    back = "" if in_use.back_at is None else _BACK.format(primary, iso_timestamp(in_use.back_at))
+    return "degraded", used + why + back
 
 
 def _standby(inputs: StatusInputs, venue: StandbyVenue) -> Verdict:

@@ -188,6 +188,7 @@ function renewTable(fresh) {
   if (old === null || place === null) return;
   const table = listed();
   const other = place.querySelector("table");
+  if (table !== null && other === null) return old.classList.add("past"); // no current reading
   // Without a table, or with the headings of another venue, everything is replaced.
   if (table?.tHead.textContent !== other?.tHead.textContent || table === null) {
     old.replaceWith(document.adoptNode(place));

@@ -84,6 +84,11 @@ function replaceParts(fresh) {
       etag = null; // replaced at a later update
       continue;
     }
+    if (part?.textContent.trim() === "" && old.dataset.bound) {
+      if (!old.classList.contains("past")) end(old); // no newer numbers: strike out those we have
+      rendered.set(old, text);
+      continue;
+    }
     if (part === null) old.replaceChildren();
     else replace(old, document.adoptNode(part));
     rendered.set(part ?? old, text);
