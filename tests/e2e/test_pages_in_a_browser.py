@@ -51,7 +51,7 @@ CONTENT = {
     "/record/rates-desk": {"tbody td.digest": 50},
     "/developers": {".group > summary": 10, "#limits": 1, "pre code": 5},
     "/docs": {".banner a": 1},
-    "/status": {"li[data-part] .pill": 10, ".strip": 10},
+    "/status": {"tr[data-part] .pill": 10, ".strip": 10},
     "/pricing": {".price": 2, "tbody tr": 5},
     "/there-is-no-such-page": {"h1:text-is('Not found')": 1, "main a": 4},
     "/keys/never-made": {"main a": 1},

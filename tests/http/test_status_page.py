@@ -100,7 +100,7 @@ def page(service: Service) -> str:
 
 def part(text: str, name: str) -> str:
     """What the page shows of one part."""
-    found = re.search(rf'<li id="part-{name}" data-part>(.*?)</li>', text, re.DOTALL)
+    found = re.search(rf'<tr id="part-{name}" data-part>(.*?)</tr>', text, re.DOTALL)
     assert found is not None
     return found[1]
 
@@ -136,7 +136,7 @@ def test_outage_and_recovery_of_a_dependency_show_without_traffic(watch: Watch, 
     shown = part(page(watch.service), name)
     assert '<span class="pill degraded">degraded</span>' in shown
     assert f'unreachable since <time datetime="{since}">21:22:00 UTC</time>' in shown
-    assert f'last tried at <time datetime="{asked}">21:23:00 UTC</time></p>' in shown
+    assert f'last tried at <time datetime="{asked}">21:23:00 UTC</time></td>' in shown
 
     watch.outside.is_away = False
     watch.pass_minute()
@@ -168,7 +168,7 @@ def test_the_page_shows_what_the_api_says_and_links_to_it(service: Service) -> N
     assert "freshness limit 30 s; last reading" in feed
     assert '<time datetime="2026-11-06T21:20:00.000Z">' in feed
     assert "s old" not in feed
-    assert '<p class="quiet">readable</p>' in part(text, "database")
+    assert '<td data-head="Details">readable</td>' in part(text, "database")
     assert "not configured" in part(text, "identity")
     assert "this instance does not sell Feed by x402" in part(text, "payments")
 
@@ -178,8 +178,8 @@ def test_before_anything_was_recorded_the_page_says_so_and_shows_no_percentage(
 ) -> None:
     text = page(service)
 
-    used = text.count("<li id=") - text.count('"pill not_configured">not configured<')
-    assert text.count("nothing recorded</p>") == used == 14
+    used = text.count('<tr id="part-') - text.count('"pill not_configured">not configured<')
+    assert text.count("nothing recorded</span>") == used == 14
     assert "No check has been recorded yet." in text
     assert INCIDENT_RULE in text
     for words in ("No incident", "ok for 100 %"):
@@ -193,7 +193,8 @@ def test_recorded_minutes_become_strips_with_a_text_for_each_cell(service: Servi
 
     assert shown.count("<rect ") == shown.count("<title>") == 24
     assert "21:00\N{EN DASH}22:00 UTC: 3 min ok" in shown
-    assert "Last 24 hours: ok in 3 of 3 recorded minutes" in shown
+    assert '<td data-head="Last 24 hours">' in shown
+    assert ">ok in 3 of 3 recorded minutes</span></td>\n<td></td>" in shown
     assert "style=" not in text
 
 

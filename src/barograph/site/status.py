@@ -218,10 +218,14 @@ def _strip(
         recorded.get((resolution, name, at), ConditionCount(resolution, name, at, 0, 0, 0))
         for at in starts
     ]
-    period = f"last {shown} {resolution}s"
-    label = f"{title_of(name)}, {period}, oldest first: {_tally(counts, resolution)}"
+    period = _period(resolution)
+    label = f"{title_of(name)}, {period.lower()}, oldest first: {_tally(counts, resolution)}"
     drawing = strip([Cell(count.worst, _cell_text(count)) for count in counts], label)
-    return UptimeStrip(period.capitalize(), drawing, _uptime(counts))
+    return UptimeStrip(period, drawing, _uptime(counts))
+
+
+def _period(resolution: Resolution) -> str:
+    return f"Last {_SHOWN[resolution]} {resolution}s"
 
 
 def _tally(counts: Sequence[ConditionCount], resolution: Resolution) -> str:
@@ -341,6 +345,7 @@ def status_page_routes(router: PageRouter, site: Site) -> None:
             overall_text=headline(status),
             components=shown,
             strips={} if history is None else history.strips,
+            periods=() if history is None else [_period(each) for each in _SHOWN],
             incidents=None if history is None else incidents(history.record, now),
             has_failures=history is not None and has_failures(history.record),
             recorded="" if history is None else recorded_time(history.record),
