@@ -26,6 +26,7 @@ GUIDES_PAGE = GUIDE_PAGES
 GUIDES_FOLDER = f"{GUIDES_PAGE}/"
 RECORD_PATH = "/record"
 RECORD_FOLDER = f"{RECORD_PATH}/"
+RECORD_DETAILS = f"{RECORD_FOLDER}details"
 ACCURACY_PAGE = "/accuracy"
 DEVELOPERS_PATH = DOCS_PATH
 REFERENCE_PATH = "/docs"
@@ -47,6 +48,7 @@ PLACES = {
     "briefs": BRIEFS_PAGE,
     "guides": GUIDES_PAGE,
     "record": RECORD_PATH,
+    "record_details": RECORD_DETAILS,
     "accuracy": ACCURACY_PAGE,
     "developers": DEVELOPERS_PATH,
     "docs": REFERENCE_PATH,

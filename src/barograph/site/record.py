@@ -20,7 +20,7 @@ from barograph.history.tile_endpoints import ReadNote
 from barograph.history.witnesses import WITNESSES, WitnessState
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.timestamps import SECOND
-from barograph.site.paths import RECORD_FOLDER, RECORD_PATH
+from barograph.site.paths import RECORD_DETAILS, RECORD_FOLDER, RECORD_PATH
 from barograph.site.record_pages import (
     ABOUT,
     TITLES,
@@ -41,6 +41,10 @@ from barograph_client.audit.notes import Policy
 
 T = TypeVar("T")
 
+_AUDIT_CALL = (
+    "pip install 'barograph-client[audit] @ {0.client_url}'\n"
+    "barograph-audit {0.base_url} --save kept.json"
+)
 PAGE_MS = 5 * SECOND
 """How long a page is cached: new entries don't change the board, so nothing else expires it."""
 
@@ -78,6 +82,8 @@ def record_routes(site: Site, recorded: Recorded) -> PageRouter:
         except RecordUnreadable:
             values = {"here": RECORD_PATH, **pages.fixed_values()}
             return unavailable(site.templates, request, "record.html", **values)
+
+    router.get(RECORD_DETAILS)(pages.read_details)
 
     @router.get(RECORD_FOLDER + "{kind}")
     async def read_versions(request: Request, kind: str) -> Response:
@@ -144,7 +150,14 @@ class _RecordPages:
             "checkpoint_path": CHECKPOINT_PATH,
             "salt_bytes": SALT_BYTES,
             "retention": self._recorded.retention,
+            "audit_call": _AUDIT_CALL.format(self._site.templates),
         }
+
+    async def read_details(self, request: Request) -> Response:
+        """How to verify the record, and what that does not prove."""
+        values = {"here": RECORD_PATH, **self.fixed_values()}
+        body = self._site.templates.render("record_details.html", **values)
+        return self._site.respond_unchanging(request, Page(body))
 
     async def _record(self) -> Record:
         published = await _from_the_record(self._recorded.log.checkpoint())

@@ -158,6 +158,7 @@ class Templates:
     ) -> None:
         self.base_url = base_url
         self.root = urlsplit(base_url).path
+        self.client_url = f"{base_url}{STATIC_FOLDER}{client_wheel().name}"
         self.files = packaged_files()
         self._environment = Environment(
             loader=PackageLoader("barograph.site"),
@@ -169,7 +170,7 @@ class Templates:
         self._environment.filters |= _FILTERS
         self._environment.globals |= {
             "base_url": base_url,
-            "client_url": f"{base_url}{STATIC_FOLDER}{client_wheel().name}",
+            "client_url": self.client_url,
             "data_source": data_source,
             "is_simulated": data_source.startswith(SIMULATED),
             "root": self.root,
