@@ -122,6 +122,7 @@ def test_briefs_are_paged_to_the_oldest_and_back(page: Page) -> None:
 
 def test_an_endpoint_is_tried_out_in_the_docs(demo: Demo, look: Look, page: Page) -> None:
     page.goto("/docs")
+    page.get_by_role("button", name="Load the interactive reference").click()
     block = page.locator(".opblock", has_text="/api/agent/market-state").first
     block.locator("button").first.click()
     block.get_by_role("button", name="Try it out").click()

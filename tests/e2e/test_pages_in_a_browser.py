@@ -50,7 +50,11 @@ CONTENT = {
     "/record": {".columns article": 3, "details > summary": 5, "#yourself": 1},
     "/record/details": {"#cosignatures": 1, "#trust": 1, "ol li": 17},
     "/record/rates-desk": {"tbody td.digest": 50},
-    "/developers": {".group > summary": 10, "#limits": 1, "pre code": 5},
+    "/developers": {"#limits": 1, ".toc li": 20, "pre code": 5},
+    "/developers/endpoints": {".group > summary": 10},
+    "/developers/agents": {"#badges": 1},
+    "/developers/feed": {"#x402": 1},
+    "/developers/methods": {"#regime": 1},
     "/docs": {".banner a": 1},
     "/status": {"tr[data-part] .pill": 10, ".strip": 10},
     "/pricing": {".price": 2, "tbody tr": 5},
@@ -99,6 +103,7 @@ def test_a_page_has_no_violation_no_error_and_no_sideways_scroll(
 ) -> None:
     look.visit(addresses[kind], VIEWS[0])
     if kind == "/docs":
+        look.page.get_by_role("button", name="Load the interactive reference").click()
         look.page.wait_for_selector(".opblock")
     for view in VIEWS:
         look.change(view)
@@ -148,13 +153,13 @@ def _come_late(route: Route) -> None:
 
 
 def test_endpoints_open_by_tag_and_by_fragment_without_javascript(plain: Look) -> None:
-    plain.visit("/developers")
+    plain.visit("/developers/endpoints")
     operation = plain.page.locator("[data-operation=getMarket] summary")
     assert not operation.is_visible()
     plain.page.locator("#tag-market").click()
     assert operation.is_visible()
 
-    plain.visit("/developers#getSignals")
+    plain.visit("/developers/endpoints#getSignals")
     assert plain.page.locator("#getSignals").is_visible()
 
 

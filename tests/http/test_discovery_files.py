@@ -359,4 +359,4 @@ def test_the_skill_file_is_that_of_this_instance(market: Service) -> None:
     assert f"Base address: `{BASE_URL}`." in found
     assert f"curl -s '{BASE_URL}/api/agent/market-state'" in found
     assert "127.0.0.1" not in found
-    assert b'is <a href="/SKILL.md">' in market.ask("/developers").body
+    assert b'is <a href="/SKILL.md">' in market.ask("/developers/agents").body

@@ -39,7 +39,7 @@ def test_pages_about_the_rates_stance_show_the_new_york_feds_notice_if_its_rates
 ) -> None:
     service = Service(tmp_path, **settings)
 
-    for path in ("/pricing", "/developers"):
+    for path in ("/pricing", "/developers/feed"):
         assert (NYFED_NOTICE in service.get(path).text) is is_shown
     service.close()
 

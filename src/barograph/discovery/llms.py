@@ -25,7 +25,7 @@ from barograph.kit.lists import MAX_LIMIT
 from barograph.kit.request_limits import MAX_BODY_BYTES
 from barograph.kit.wire import JSON_TYPE, Schema
 from barograph.limits import rate_limits
-from barograph.signals.documents import DOCS_PATH
+from barograph.signals.documents import DOCS_PATH, ENDPOINT_DOCS
 from barograph.webhooks.records import MAX_WEBHOOKS
 
 _TWINS = {
@@ -196,7 +196,7 @@ def _link(path: str, method: str, operation: Schema, base_url: str) -> str:
     """A link to an example call of an endpoint, or to the description of one that doesn't open."""
     name, is_read = operation["operationId"], method == "GET"
     opens = is_read and not operation["security"] and name not in _NOT_OPENED
-    target = example_target(path, operation) if opens else f"{DOCS_PATH}#{name}"
+    target = example_target(path, operation) if opens else f"{ENDPOINT_DOCS}#{name}"
     parts = [f"{operation['summary'].removesuffix(', as an SVG image')}."]
     parts += [_NOTES[each] for each in (name.removesuffix("Svg"),) if each in _NOTES]
     parts += _short_inputs(operation)

@@ -55,6 +55,7 @@ class PublicSignals(WireModel):
 SIGNALS_PATH = "/api/v1/signals"
 SIGNAL_PAGES = "/signals/"
 DOCS_PATH = "/developers"
+ENDPOINT_DOCS = f"{DOCS_PATH}/endpoints"
 CACHE_CONTROL = b"private, no-cache"
 """A shared cache would replay one caller's allowance to another."""
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from barograph.briefs.documents import BRIEF_PAGES
 from barograph.entitlements.refusals import PRICING_PATH
 from barograph.guides.documents import GUIDE_PAGES
-from barograph.signals.documents import DOCS_PATH, SIGNAL_PAGES
+from barograph.signals.documents import DOCS_PATH, ENDPOINT_DOCS, SIGNAL_PAGES
 
 HOME_PATH = "/"
 MARKETS_PATH = "/markets"
@@ -29,6 +29,8 @@ RECORD_FOLDER = f"{RECORD_PATH}/"
 RECORD_DETAILS = f"{RECORD_FOLDER}details"
 ACCURACY_PAGE = "/accuracy"
 DEVELOPERS_PATH = DOCS_PATH
+ENDPOINTS_PAGE = ENDPOINT_DOCS
+METHODS_PAGE = f"{DEVELOPERS_PATH}/methods"
 REFERENCE_PATH = "/docs"
 REFERENCE_FOLDER = f"{REFERENCE_PATH}/"
 STATUS_PAGE = "/status"
@@ -51,6 +53,10 @@ PLACES = {
     "record_details": RECORD_DETAILS,
     "accuracy": ACCURACY_PAGE,
     "developers": DEVELOPERS_PATH,
+    "endpoints": ENDPOINTS_PAGE,
+    "agents": f"{DEVELOPERS_PATH}/agents",
+    "feed": f"{DEVELOPERS_PATH}/feed",
+    "methods": METHODS_PAGE,
     "docs": REFERENCE_PATH,
     "pricing": PRICING_PATH,
     "status": STATUS_PAGE,

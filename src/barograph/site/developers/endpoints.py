@@ -47,7 +47,8 @@ from barograph.material_change.query import PARAMETERS
 from barograph.signals.methods import METHODS
 from barograph.site.developers import problems, reference
 from barograph.site.developers.interface import groups, pretty
-from barograph.site.paths import DEVELOPERS_PATH, SIGNALS_FOLDER
+from barograph.site.developers.reference import DEVELOPER_PAGES
+from barograph.site.paths import DEVELOPERS_PATH, ENDPOINTS_PAGE, SIGNALS_FOLDER
 from barograph.site.responses import Page, PageRouter
 from barograph.site.site import Site
 from barograph.site.templating import Templates, Terms
@@ -74,24 +75,34 @@ def developers_routes(
     can_register: bool,
     terms: Terms,
 ) -> None:
-    """The route of the page; `tools` are the descriptions of the MCP tools by name."""
+    """The routes of the pages; `tools` are the descriptions of the MCP tools by name."""
     templates = site.templates
     values = page_values(templates.base_url, tools=tools, can_register=can_register, terms=terms)
-    fixed: list[Markup] = []
+    fixed: dict[str, Markup] = {}
 
-    async def render(app: Starlette, now: int) -> Page:
-        if not fixed:
+    async def render(app: Starlette, path: str, now: int) -> Page:
+        if path not in fixed:
             openapi = (await described.of(app))[OPENAPI_PATH].body
-            fixed.append(await to_thread(fixed_sections, templates, openapi, values))
-        first = first_call(site, now)
+            fixed[path] = await to_thread(fixed_sections, templates, path, openapi, values)
+        first = first_call(site, now) if path == DEVELOPERS_PATH else None
         body = templates.render(
-            "developers.html", here=DEVELOPERS_PATH, first=first, fixed_sections=fixed[0], **values
+            "developers.html",
+            here=DEVELOPERS_PATH,
+            path=path,
+            page=DEVELOPER_PAGES[path],
+            first=first,
+            fixed_sections=fixed[path],
+            **values,
         )
-        return Page(body, since=now, until=first.until, fields=service_links(templates.root))
+        until = FOREVER if first is None else first.until
+        return Page(body, since=now, until=until, fields=service_links(templates.root))
 
-    @router.get(DEVELOPERS_PATH)
     async def read_developers(request: Request) -> Response:
-        return await site.respond(request, lambda now: render(request.app, now))
+        path = request.scope["path"]
+        return await site.respond(request, lambda now: render(request.app, path, now))
+
+    for path in DEVELOPER_PAGES:
+        router.get(path)(read_developers)
 
 
 def first_call(site: Site, now: int) -> FirstCall:
@@ -106,10 +117,15 @@ def first_call(site: Site, now: int) -> FirstCall:
     return FirstCall(200, pretty(document.body), view.perpetuals.as_of, document.until)
 
 
-def fixed_sections(templates: Templates, openapi: bytes, values: Mapping[str, object]) -> Markup:
-    """All sections after the first call; slow to render, so rendered once per worker."""
+def fixed_sections(
+    templates: Templates, path: str, openapi: bytes, values: Mapping[str, object]
+) -> Markup:
+    """The sections that don't change; slow to render, so rendered once per worker."""
     html = templates.render(
-        "developers_sections.html", groups=groups(json.loads(openapi)), **values
+        "developers_sections.html",
+        parts=DEVELOPER_PAGES[path].parts,
+        groups=groups(json.loads(openapi)) if path == ENDPOINTS_PAGE else [],
+        **values,
     )
     return Markup(html.decode())  # noqa: S704
 
@@ -120,6 +136,7 @@ def page_values(
     """The values of the templates."""
     return {
         **_PATHS,
+        "pages": DEVELOPER_PAGES,
         "sections": reference.SECTIONS,
         **reference.programs(base_url),
         "interface_version": INTERFACE_VERSION,

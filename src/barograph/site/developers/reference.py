@@ -1,6 +1,7 @@
 """Tables, example programs and releases on the developer page (pure)."""
 
 import json
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -39,8 +40,10 @@ from barograph.signals.methods import METHODS
 from barograph.site.paths import (
     ACCURACY_PAGE,
     DEVELOPERS_PATH,
+    ENDPOINTS_PAGE,
     HOME_PATH,
     MARKETS_FOLDER,
+    METHODS_PAGE,
     SIGNALS_FOLDER,
     STATUS_PAGE,
 )
@@ -50,30 +53,80 @@ from barograph.stances import etf, funding, rates
 from barograph.stances.documents import STANCE_PATHS
 from barograph.webhooks.records import MAX_WEBHOOKS
 
-SECTIONS = {
-    "base-address": "At a glance",
-    "first-call": "First call",
-    "everything": "Get everything in one call",
-    "next": "Follow next",
-    "push": "Get notified",
-    "endpoints": "Endpoints",
-    "limits": "Limits",
-    "get-a-key": "Get a key",
-    "send-a-key": "Send a key",
-    "errors": "Errors",
-    "badges": "Badges",
-    "mcp": "Model Context Protocol",
-    "gpt": "GPT actions",
-    "agents": "Documentation for agents",
-    "feed": "For Feed subscribers",
-    "x402": "Paying by x402",
-    "client": "Client and terminal",
-    "regime": "Regime bands",
-    "signals": "Signals",
-    "versioning": "Versions and deprecation",
-    "changelog": "Changelog",
+
+class DeveloperPage(NamedTuple):
+    """One page for developers."""
+
+    title: str
+    parts: tuple[str, ...]
+    """The templates of its sections."""
+
+    sections: Mapping[str, str]
+    """The titles of its sections by their anchors."""
+
+    description: str
+
+
+DEVELOPER_PAGES = {
+    DEVELOPERS_PATH: DeveloperPage(
+        "Developers",
+        ("lists", "limits"),
+        {
+            "base-address": "At a glance",
+            "first-call": "First call",
+            "everything": "Get everything in one call",
+            "next": "Follow next",
+            "push": "Get notified",
+            "limits": "Limits",
+            "get-a-key": "Get a key",
+            "send-a-key": "Send a key",
+            "errors": "Errors",
+        },
+        "Base URL, first call, lists, limits, keys and errors of the API.",
+    ),
+    ENDPOINTS_PAGE: DeveloperPage(
+        "Endpoints",
+        ("reference",),
+        {"endpoints": "Endpoints"},
+        "Every endpoint of the API with its parameters, responses and an example call.",
+    ),
+    f"{DEVELOPERS_PATH}/agents": DeveloperPage(
+        "Agents and badges",
+        ("agents", "badges"),
+        {
+            "mcp": "Model Context Protocol",
+            "gpt": "GPT actions",
+            "agents": "Documentation for agents",
+            "badges": "Badges",
+        },
+        "MCP, GPT actions, documents for agents, and badges.",
+    ),
+    f"{DEVELOPERS_PATH}/feed": DeveloperPage(
+        "For Feed subscribers",
+        ("feed",),
+        {
+            "feed": "For Feed subscribers",
+            "x402": "Paying by x402",
+            "client": "Client and terminal",
+        },
+        "How to use Feed from a program, pay by x402, and use the Python client.",
+    ),
+    METHODS_PAGE: DeveloperPage(
+        "Methods",
+        ("methods", "versions"),
+        {
+            "regime": "Regime bands",
+            "signals": "Signals",
+            "versioning": "Versions and deprecation",
+            "changelog": "Changelog",
+        },
+        "How the regime and the signals are computed, and how the API changes.",
+    ),
 }
-"""The sections of the page by their anchors."""
+"""The pages by their paths."""
+
+SECTIONS = {anchor: path for path, page in DEVELOPER_PAGES.items() for anchor in page.sections}
+"""The page of each section."""
 
 _EXAMPLE_NOW = 1_794_000_000_000
 _EXAMPLE = Usage(ANONYMOUS, accepted=False, remaining=0, resets_in=2 * MINUTE)
@@ -217,7 +270,7 @@ BADGES = [
         "the operator configured no start. The badge counts elapsed time: days without "
         "observations count too, and the record was not checked for gaps. The badge is not "
         "evidence of results with real money or of the outcomes of paid stances.",
-        f"{DEVELOPERS_PATH}#badges",
+        f"{SECTIONS['badges']}#badges",
     ),
 ]
 """One badge of each kind, and those of all signals."""
