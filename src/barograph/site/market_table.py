@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import ClassVar, NamedTuple
 
 from markupsafe import Markup, escape
+from msgspec.structs import replace
 
 from barograph.kit.text import HUNDRED, NBSP, coverage, price, usd
 from barograph.markets.cross_coins import CrossCoin
@@ -65,6 +66,9 @@ class MarketsQuery(TableQuery, frozen=True):
     sort: str = "open-interest"
     crowd: str = ""
     interest: str = ""
+    least: str = ""
+    """The least open interest in millions of USD."""
+
     venue: str = ""
     """Whose perpetuals to list; empty for the coins of all venues."""
 
@@ -72,13 +76,14 @@ class MarketsQuery(TableQuery, frozen=True):
     limits: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "crowd": ("long", "short"),
         "interest": ("rising", "falling"),
+        "least": ("10", "100"),
         "venue": tuple(VENUES),
     }
 
     @property
     def filters(self) -> "MarketsQuery":
         """The same without order and search, which a script does in the browser."""
-        return MarketsQuery(crowd=self.crowd, interest=self.interest, venue=self.venue)
+        return replace(MarketsQuery(), **{name: getattr(self, name) for name in self.limits})
 
 
 class Filter(NamedTuple):
@@ -114,6 +119,10 @@ def _filters() -> Iterable[Filter]:
     for way, side, sign in (("rising", "above", 1), ("falling", "below", -1)):
         rule = f"Open interest in coins at least {edge:g} % {side} that of 24 h ago"
         yield Filter(f"OI {way}", rule, "interest", way, "interest-change", sign * edge)
+    for millions in MarketsQuery.limits["least"]:
+        rule = f"Open interest of at least ${millions}M"
+        name = f"OI over ${millions}M"
+        yield Filter(name, rule, "least", millions, "open-interest", float(millions) * 1e6)
 
 
 FILTERS = tuple(_filters())

@@ -34,6 +34,7 @@ METHODS_PAGE = f"{DEVELOPERS_PATH}/methods"
 REFERENCE_PATH = "/docs"
 REFERENCE_FOLDER = f"{REFERENCE_PATH}/"
 STATUS_PAGE = "/status"
+SEARCH_PAGE = "/search"
 DATA_FOLDER = "/data/"
 CHART_FOLDER = "/chart/"
 STATIC_FOLDER = "/static/"
@@ -60,6 +61,7 @@ PLACES = {
     "docs": REFERENCE_PATH,
     "pricing": PRICING_PATH,
     "status": STATUS_PAGE,
+    "search": SEARCH_PAGE,
 }
 """The pages that always exist, by their names in templates."""
 

@@ -58,6 +58,7 @@ from barograph.site.paths import (
 from barograph.site.pricing import pricing_routes
 from barograph.site.record import Recorded, record_routes
 from barograph.site.responses import CACHE_ONE_HOUR, CACHE_ONE_MINUTE, Page, PageRouter
+from barograph.site.search import search_routes
 from barograph.site.series_charts import LIQUIDATIONS, data_path, days_from_query, first_day
 from barograph.site.signals import signal_page_routes
 from barograph.site.site import Site
@@ -131,6 +132,7 @@ def page_routes(site: Site, parts: SiteParts) -> list[Router]:
     docs_routes(router, site)
     pricing_routes(router, site, terms)
     status_page_routes(router, site)
+    search_routes(router, site)
     _moved_routes(router, site)
     chart_image_routes(router, site, charts, parts.source)
     keys = KeyPages(site.templates, parts.registrations, parts.limiter, site.board.clock)

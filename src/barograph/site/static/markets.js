@@ -46,8 +46,10 @@ function addressOf(table, { sort, order, q, watch }, from = location.href) {
   return url.href;
 }
 
-function go(address) {
-  history.replaceState(history.state, "", address);
+// A click can be undone with the Back button; every letter of a search can't.
+function go(address, isClick = false) {
+  if (isClick) history.pushState(null, "", address);
+  else history.replaceState(history.state, "", address);
   show(listed());
 }
 
@@ -256,7 +258,10 @@ document.addEventListener("click", (event) => {
   const link = event.target.closest("th[data-sort] a, a[data-watch]");
   if (link === null || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
   event.preventDefault();
-  go(link.href);
+  go(link.href, true);
+});
+addEventListener("popstate", () => {
+  if (listed() !== null) restore(listed());
 });
 document.addEventListener("submit", (event) => {
   if (event.target.matches('[role="search"]') && listed() !== null) event.preventDefault();
