@@ -13,8 +13,8 @@ from starlette.responses import Response
 from barograph.markets.cross import CrossMarket
 from barograph.markets.symbols import has_page
 from barograph.signals.methods import METHODS
-from barograph.site.cross import contract_names
 from barograph.site.developers.reference import DEVELOPER_PAGES
+from barograph.site.funding import contract_names
 from barograph.site.paths import MARKETS_FOLDER, PLACES, SEARCH_PAGE, SIGNALS_FOLDER
 from barograph.site.responses import Page, PageRouter
 from barograph.site.site import INCOMPLETE_PAGE_MS, Site
