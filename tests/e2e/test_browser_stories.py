@@ -144,6 +144,47 @@ def test_a_watchlist_is_kept_in_the_browser(look: Look, page: Page) -> None:
     expect(shown).to_have_count(2)
     assert page.url.endswith("?sort=symbol&order=asc&watch=1")
     assert look.violations() == []
+    page.goto("/")
+    expect(page.locator("#watchlist tbody th")).to_have_text(["BTC", "SOL"])
+    assert look.violations() == []
+    assert look.problems == []
+
+
+def test_a_saved_view_has_its_columns_and_back_undoes_a_sort(look: Look, page: Page) -> None:
+    page.goto("/markets")
+    page.get_by_role("link", name="OI over $100M").click()
+    page.locator("th[data-sort=change] a").click()
+    assert page.url.endswith("/markets?least=100&sort=change&order=desc")
+    page.go_back()
+    expect(page.locator("[aria-sort]")).to_have_text("Open interest")
+    page.go_forward()
+    page.get_by_text("Columns and views").click()
+    page.get_by_label("Volume 24 h").uncheck()
+    page.get_by_placeholder("Name of this view").fill("Large")
+    page.get_by_role("button", name="Save view").click()
+    page.goto("/markets")
+    page.get_by_role("link", name="Large", exact=True).click()
+    page.wait_for_url("**/markets?least=100&sort=change&order=desc")
+    expect(page.locator("thead th:visible")).to_have_count(page.locator("thead th").count() - 1)
+    assert look.violations() == []
+    assert look.problems == []
+
+
+def test_control_k_finds_a_coin_by_its_name_and_a_section_of_the_docs(
+    look: Look, page: Page
+) -> None:
+    page.goto("/status")
+    found = page.locator(".finder [role=option]")
+    for words, first, address in (
+        ("ether", "ETH", "**/markets/ETH"),
+        ("regime b", "Regime bands", "**/developers/methods#regime"),
+    ):
+        page.keyboard.press("Control+k")
+        page.keyboard.type(words)
+        expect(found.first).to_contain_text(first)
+        assert look.violations() == []
+        page.keyboard.press("Enter")
+        page.wait_for_url(address)
     assert look.problems == []
 
 

@@ -11,11 +11,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph.markets.cross import CrossMarket
+from barograph.markets.cross_coins import CrossCoin
 from barograph.markets.symbols import has_page
 from barograph.signals.methods import METHODS
 from barograph.site.developers.reference import DEVELOPER_PAGES
 from barograph.site.funding import contract_names
-from barograph.site.paths import MARKETS_FOLDER, PLACES, SEARCH_PAGE, SIGNALS_FOLDER
+from barograph.site.paths import MARKETS_FOLDER, PAGES, PLACES, SEARCH_PAGE, SIGNALS_FOLDER
 from barograph.site.responses import Page, PageRouter
 from barograph.site.site import INCOMPLETE_PAGE_MS, Site
 
@@ -48,7 +49,7 @@ class Entry(NamedTuple):
 
 def _fixed() -> Iterable[Entry]:
     for name, path in PLACES.items():
-        if name not in _LEFT_OUT:
+        if name not in _LEFT_OUT and path in PAGES:
             yield Entry("Page", _TITLES.get(name, name.replace("_", " ").capitalize()), path)
     for method in METHODS:
         yield Entry("Signal", method.name, f"{SIGNALS_FOLDER}{method.key}")
@@ -65,15 +66,16 @@ def entries(market: CrossMarket | None, search: str) -> list[Entry]:
     """What is found, coins by open interest first; everything without a search."""
     coins = () if market is None else market.coins.values()
     listed = (
-        Entry("Coin", each.asset, f"{MARKETS_FOLDER}{each.asset}", _names(contract_names(each)))
+        Entry("Coin", each.asset, f"{MARKETS_FOLDER}{each.asset}", _names(each))
         for each in coins
         if has_page(each.asset)
     )
     return [each for each in (*listed, *FIXED) if each.is_found(search.upper())]
 
 
-def _names(names: Iterable[str]) -> str:
-    return " ".join(dict.fromkeys(names))
+def _names(coin: CrossCoin) -> str:
+    contracts = (each.contract.contract for each in coin.venues if each.contract is not None)
+    return " ".join(dict.fromkeys((*contract_names(coin), *contracts)))
 
 
 def search_routes(router: PageRouter, site: Site) -> None:

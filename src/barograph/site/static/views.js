@@ -68,7 +68,6 @@ function build(table) {
     keep({ views: [...kept.views.filter((each) => each.name !== view.name), view].slice(-MOST) });
     form.reset();
   });
-  place.hidden = false;
 }
 
 const table = document.querySelector("table[data-sorts]");
