@@ -180,6 +180,7 @@ def test_control_k_finds_a_coin_by_its_name_and_a_section_of_the_docs(
         ("regime b", "Regime bands", "**/developers/methods#regime"),
     ):
         page.keyboard.press("Control+k")
+        expect(page.locator(".finder input")).to_be_focused()
         page.keyboard.type(words)
         expect(found.first).to_contain_text(first)
         assert look.violations() == []

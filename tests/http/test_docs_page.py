@@ -24,7 +24,7 @@ def test_the_page_is_made_of_what_this_instance_has(service: Service) -> None:
     (without_scripts,) = re.findall(r"<noscript>(.*?)</noscript>", page, re.DOTALL)
 
     made_of += re.findall(r'data-(?:style|script)="([^"]+)"', page)
-    assert len(made_of) == 8
+    assert len(made_of) == 7
     for path in made_of:
         assert service.ask(path).status == 200, path
     assert 'data-openapi="/openapi.json"' in page

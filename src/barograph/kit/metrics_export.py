@@ -88,7 +88,7 @@ class MetricsExporter:
         self._sample = sample
         self._clock = clock
         self._sleep = sleep
-        self._working = Lock()  # the last write must not meet the one before it
+        self._working = Lock()  # serialises the last write with one still running
         self._own: IO[str] | None = None
         """The lock of this process's file."""
 

@@ -96,8 +96,8 @@ class _Health:
         """Whether it can take over from another venue, which fails.
 
         In an outage of all venues they fail and come back one by one. So unless the other refuses
-        us, this one must have been read since the other began to fail. And one that was down has
-        to last first: the other may come back, too.
+        us, this one must have been read since the other began to fail. A recovered venue must stay
+        healthy for one freshness limit, because the other may come back, too.
         """
         lasts = self.recovered_at is None or now - self.recovered_at >= max_age
         survives = other.refusals >= REFUSALS or self.read_at > other.failing_since

@@ -1,4 +1,5 @@
-// Ctrl-K: finds a coin, a page or a section of the documentation in the list of the search page.
+// Finds a coin, a page or a section of the documentation in the list of the search page. site.js loads
+// this when the visitor presses Ctrl-K or the link in the header.
 
 const SHOWN = 10;
 const link = document.querySelector("[data-find]");
@@ -25,7 +26,8 @@ function build() {
   return place;
 }
 
-async function open() {
+export async function open() {
+  if (finder?.open) return;
   finder ??= build();
   finder.showModal();
   finder.querySelector("input").select();
@@ -93,15 +95,3 @@ function pressed(event) {
   }
   if (event.key === "Enter" && at >= 0) location.href = rows[at].dataset.href;
 }
-
-link.addEventListener("click", (event) => {
-  if (event.ctrlKey || event.metaKey || event.shiftKey) return;
-  event.preventDefault();
-  open();
-});
-document.addEventListener("keydown", (event) => {
-  if ((event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === "k") {
-    event.preventDefault();
-    if (!finder?.open) open();
-  }
-});

@@ -396,6 +396,30 @@ function usd(value) {
   return `$${words}`;
 }
 
+// Scripts that few visits need are loaded on first use.
+
+const finder = document.querySelector("[data-find]");
+
+function find(event) {
+  event.preventDefault();
+  import(finder.dataset.find).then(({ open }) => open(), () => location.assign(finder.href));
+}
+
+finder.addEventListener("click", (event) => {
+  if (!event.ctrlKey && !event.metaKey && !event.shiftKey) find(event);
+});
+document.addEventListener("keydown", (event) => {
+  const isControl = (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey;
+  if (isControl && event.key.toLowerCase() === "k") find(event);
+});
+
+const watchlist = document.getElementById("watchlist");
+try {
+  if (watchlist !== null && (localStorage.getItem("watched-perpetuals") ?? "[]") !== "[]") import(watchlist.dataset.script);
+} catch {
+  // Storage is blocked, so there is no watchlist.
+}
+
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-copy]");
   if (button !== null) copy(button);

@@ -1,4 +1,5 @@
-// The watchlist on the home page: the rows of the markets table that the visitor starred there.
+// The watchlist on the home page: the rows of the markets table that the visitor starred there. site.js
+// loads this if there are any.
 
 const WATCHED = "watched-perpetuals";
 const REST_MS = 15_000;
