@@ -52,6 +52,7 @@ CONTENT = {
     "/record/rates-desk": {"tbody td.digest": 50},
     "/developers": {"#limits": 1, ".toc li": 20, "pre code": 5},
     "/developers/endpoints": {".group > summary": 10},
+    "/developers/errors": {"tbody tr": 10},
     "/developers/agents": {"#badges": 1},
     "/developers/feed": {"#x402": 1},
     "/developers/methods": {"#regime": 1},

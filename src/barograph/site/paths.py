@@ -55,6 +55,7 @@ PLACES = {
     "accuracy": ACCURACY_PAGE,
     "developers": DEVELOPERS_PATH,
     "endpoints": ENDPOINTS_PAGE,
+    "errors": f"{DEVELOPERS_PATH}/errors",
     "agents": f"{DEVELOPERS_PATH}/agents",
     "feed": f"{DEVELOPERS_PATH}/feed",
     "methods": METHODS_PAGE,

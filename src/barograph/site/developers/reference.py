@@ -80,9 +80,14 @@ DEVELOPER_PAGES = {
             "limits": "Limits",
             "get-a-key": "Get a key",
             "send-a-key": "Send a key",
-            "errors": "Errors",
         },
-        "Base URL, first call, lists, limits, keys and errors of the API.",
+        "Base URL, first call, lists, limits and keys of the API.",
+    ),
+    f"{DEVELOPERS_PATH}/errors": DeveloperPage(
+        "Errors",
+        ("errors",),
+        {"errors": "Errors"},
+        "Every error of the API, with its status, its cause and what to do.",
     ),
     ENDPOINTS_PAGE: DeveloperPage(
         "Endpoints",
