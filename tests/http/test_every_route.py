@@ -59,7 +59,8 @@ WEBHOOKS = {
 }
 MOVED = {
     *("/markets.csv", "/data/liquidations.json", "/data/liquidations.csv"),
-    *("/data/{symbol}/{measure}.json", "/data/{symbol}/{measure}.csv", "/cross", "/carry"),
+    *("/data/{symbol}/{measure}.json", "/data/{symbol}/{measure}.csv"),
+    *("/cross", "/cross/{coin}", "/carry"),
 }
 """Former addresses, which redirect to the API or to a page."""
 HEALTH = ("/healthz", "/readyz")
@@ -298,7 +299,7 @@ def test_no_cache_keeps_what_the_service_does_not_show_any_more(aging: Routes) -
         if (before.status, before.body) != (after.status, after.body):
             changed.add(template)
             assert seconds <= 2, target
-    assert {*MARKET_PATHS, "/", "/markets", "/markets/{symbol}", "/signals"} <= changed
+    assert {*MARKET_PATHS, "/", "/markets", "/markets/{coin}", "/signals"} <= changed
 
 
 @pytest.mark.parametrize("path", sorted(POSTS))

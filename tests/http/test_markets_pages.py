@@ -141,7 +141,7 @@ def test_contracts_that_are_not_crypto_have_no_page_and_are_only_counted(service
 
     told = "We leave out 183 contracts that are not crypto: 180 stock, 3 commodity."
     assert f"Source: test venue. {told}" in read(service, LIST).text
-    assert f"or may have delisted it. {told}" in read(service, "/markets/ZS", 404).text
+    assert f"We read Bybit. {told}" in read(service, "/markets/ZS", 404).text
 
 
 def test_a_search_shows_what_matches_and_markup_in_it_stays_text(market: Service) -> None:
@@ -272,8 +272,8 @@ def test_days_that_are_not_offered_are_seven(market: Service) -> None:
     [
         ("/markets/btc", "/markets/BTC"),
         ("/markets/BTCUSDT", "/markets/BTC"),
-        ("/markets/1000pepeusdt?days=30&x=1", "/markets/1000PEPE?days=30"),
-        ("/markets/bTc?days=5", "/markets/BTC"),
+        ("/markets/1000pepeusdt?days=30&x=1", "/markets/1000PEPE?days=30&x=1"),
+        ("/cross/bTc?days=5", "/markets/BTC?days=5"),
     ],
 )
 def test_another_form_of_a_symbol_leads_to_the_one_page(
@@ -294,17 +294,29 @@ def test_another_form_of_a_symbol_leads_to_the_one_page(
 def test_a_symbol_that_is_not_known_is_a_page_that_says_so(market: Service, symbol: str) -> None:
     answer = market.get(f"/markets/{symbol}", **HTML)
 
-    assert "Bybit lists no perpetual" in Read(answer, 404).text
+    assert "No coin and no contract that we know is called" in Read(answer, 404).text
     assert answer.headers["cache-control"] == "no-store"
     assert len(answer.content) < 6_000
     assert market.ask(f"/markets/{symbol}").body == b'{"error":"not found"}'
 
 
-def test_a_contract_that_is_no_longer_live_has_no_page(service: Service) -> None:
-    assert service.ask("/markets/SOL").status == 200
-    service.publish(reading(contracts=(BTC, ETH, PEPE)))
+def test_a_coin_that_is_no_longer_listed_keeps_its_past(service: Service) -> None:
+    assert "SOL at Bybit live" in read(service, "/markets/SOL").text
+    service.clock.pass_seconds(60)
+    for _ in range(2):  # one reading that lacks it may be an error
+        service.clock.pass_seconds(60)
+        service.publish(reading(service.clock(), contracts=(BTC, ETH, PEPE)))
 
-    assert "lists no perpetual SOL" in read(service, "/markets/SOL", 404).text
+    page = read(service, "/markets/SOL")
+    assert "SOL at Bybit not listed" in page.text
+    assert "Bybit doesn't list SOL now." in page.text
+    assert re.search(
+        r"Bybit listed SOLUSDT from 2026-\d\d-\d\d .* to 2026-11-06 21:2\d UTC", page.text
+    )
+    assert not re.search(r"180\.1|\$0", page.text)
+    assert service.ask("/markets/SOL").body.count(b"<figure") == 4
+    assert {"/api/v1/listings?coin=SOL"} <= set(page.targets)
+    assert service.ask("/markets/solusdt").headers["location"] == "/markets/SOL"
     assert SOL.base not in read(service, LIST).listed
     assert service.ask("/api/agent/derivatives?symbol=SOL").json()["available"] is False
 

@@ -200,10 +200,10 @@ def test_events_of_a_venue_come_with_those_that_have_none(venues: Service) -> No
 
 
 def test_pages_name_the_venue_in_use_and_what_it_does_not_have(venues: Service) -> None:
-    paths = ("/", "/markets?venue=hyperliquid", "/markets/BTC")
+    paths = ("/", "/markets?venue=hyperliquid", "/markets/BTC?venue=hyperliquid")
     before = {path: venues.ask(path).body.decode() for path in paths}
     assert "USDT at Bybit" in before["/"]
-    assert UNAVAILABLE not in before["/"] + before["/markets/BTC"]
+    assert UNAVAILABLE not in before["/"]
 
     refuse(venues)
     home, market_list, market = (venues.ask(path).body.decode() for path in paths)
@@ -211,8 +211,11 @@ def test_pages_name_the_venue_in_use_and_what_it_does_not_have(venues: Service) 
     assert "Liquidations at Bybit" in home
     assert "Long accounts at Hyperliquid" in home
     assert "Mark price (USD)" in market_list
-    for words in ("Mark price", UNAVAILABLE, "BTC mark price"):
+    for words in ("Mark price", "not published by Hyperliquid", "BTC mark price"):
         assert words in market
+        assert words in before[paths[2]]
+    assert "We have used Hyperliquid since" in market
+    assert "We have used Hyperliquid since" not in before[paths[2]]
     download = venues.ask(venues.ask("/data/BTC/price.json").headers["location"]).json()
     assert (download["source"], download["unit"]) == (HL_SOURCE, "USD")
     named = [venues.ask(target).json()["venue"] for target in (f"{LIST}?venue=bybit", LIST)]

@@ -45,7 +45,7 @@ def test_markets_list_coins_with_the_totals_of_all_venues(two: SiteService) -> N
     page = two.look("/markets")
     assert "4 of 4 coins" in page.text
     assert "largest open interest: Bybit, unless another is named beside it." in page.text
-    assert {"/markets/BTC", "/markets/1000PEPE", "/markets?venue=hyperliquid"} <= set(page.targets)
+    assert {"/markets/BTC", "/markets/PEPE", "/markets?venue=hyperliquid"} <= set(page.targets)
 
 
 def test_each_venue_has_a_table_of_its_own(two: SiteService) -> None:
@@ -53,7 +53,7 @@ def test_each_venue_has_a_table_of_its_own(two: SiteService) -> None:
 
     assert own["BTC"][3] == "$1.00B"
     assert "Markets at Hyperliquid" in page.text
-    assert "/cross/BTC" in page.targets
+    assert "/markets/BTC?venue=hyperliquid" in page.targets
     assert "/api/v1/perpetuals.csv?venue=hyperliquid" in page.targets
     assert rows(two, "/markets?venue=bybit")["1000PEPE"][0] == "0.012000"
     assert rows(two, "/markets?venue=binance") == rows(two, "/markets")
@@ -100,7 +100,6 @@ def test_totals_say_what_is_missing_and_how_large_it_last_was(stopped: Stopped) 
     assert "60.0 % of all venues, as it reports it" in venues
     assert "Bitget: it does not document which sides" in venues
     assert "without Hyperliquid, last $1.00B" in down.look("/markets/BTC").text
-    assert "without Hyperliquid, last $1.00B" in down.look("/cross/BTC").text
     assert "unavailable" not in markets
 
 

@@ -48,7 +48,7 @@ def market_of(view: MarketView) -> CrossMarket:
 
 
 def now_of(view: MarketView, counted: LiquidationTotals | None = TOTALS) -> MarketNow:
-    return market_now(market_of(view), view, counted, lambda coin: f"/markets/{coin.asset}")
+    return market_now(market_of(view), view, counted)
 
 
 FLAT = Frame(START - DAY, {"BTCUSDT": PastValues(67_000.0, 4e9, 500.0, None)})

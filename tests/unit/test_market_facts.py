@@ -14,13 +14,11 @@ from msgspec.structs import replace
 
 from barograph.kit.timestamps import DAY
 from barograph.markets.liquidations import LiquidationTotals
-from barograph.markets.symbols import index_of
+from barograph.markets.symbols import find_contract, index_of, symbol_of
 from barograph.markets.view import FreshnessLimits, MarketView
 from barograph.site.market_facts import (
     MEANINGS,
     NAMES,
-    FoundPerpetual,
-    find_perpetual,
     left_out_text,
     market_facts,
 )
@@ -96,12 +94,6 @@ def markup_of(found: MarketTable, root: str = "") -> str:
     rows = found.select(MarketsQuery())
     markup = str(table_rows(found, rows, root, ranks_of(found.rows)))
     return markup.replace("<wbr>", "<wbr/>")
-
-
-def page_of(perpetual: Perpetual, name: str) -> FoundPerpetual:
-    page = find_perpetual(index_of(reading(contracts=(perpetual,))), name)
-    assert page is not None
-    return page
 
 
 def names(found: MarketTable, **asked: str) -> list[str]:
@@ -292,15 +284,14 @@ def test_seven_hundred_rows_are_not_heavy() -> None:
     assert len(markup_of(table_of(view, weeks))) < 270_000
 
 
-def test_of_two_contracts_of_an_asset_each_has_a_page() -> None:
-    other = changed(BTC, contract="BTCPERP")
-    both = (BTC, other)
+def test_contracts_of_a_coin_share_its_page_and_keep_the_venue() -> None:
+    view = view_of((BTC, changed(BTC, contract="BTCPERP"), changed(PEPE, coin="PEPE")))
 
-    assert find_perpetual(index_of(reading(contracts=both)), "BTC") == (BTC, "BTC")
-    assert find_perpetual(index_of(reading(contracts=both)), "BTCUSDT") == (BTC, "BTC")
-    assert find_perpetual(index_of(reading(contracts=both)), "BTCPERP") == (other, "BTCPERP")
-    paths = [row.path for row in table_of(view_of(both)).rows]
-    assert paths == ["/markets/BTC", "/markets/BTCPERP"]
+    assert [row.path for row in table_of(view).rows] == [
+        *("/markets/BTC", "/markets/BTC", "/markets/PEPE")
+    ]
+    (row,) = market_rows(view, view.perpetuals.contracts[2:], None, venue="gate")
+    assert row.path == "/markets/PEPE?venue=gate"
 
 
 def test_a_major_is_the_contract_that_its_symbol_means() -> None:
@@ -310,25 +301,22 @@ def test_a_major_is_the_contract_that_its_symbol_means() -> None:
     assert majors_of(twins) == {base: index[base] for base in MAJORS}
 
 
-def test_the_address_of_a_page_means_the_contract_that_it_shows() -> None:
+def test_a_symbol_means_the_contract_that_it_names() -> None:
     first, named_alike = changed(BTC, contract="1000PEPE"), changed(ETH, base="btcusdt")
     contracts = (first, BTC, ETH, PEPE, named_alike)
     index = index_of(reading(contracts=contracts))
-    rows = table_of(view_of(contracts)).rows
 
     # An asset goes before a full name, and BTC is the contract with the usual name.
-    symbols = [row.path and row.path.removeprefix("/markets/") for row in rows]
+    symbols = [symbol_of(index, contract) for contract in contracts]
     assert symbols == [None, "BTC", "ETH", "1000PEPE", "BTCUSDT"]
     for contract, symbol in zip(contracts[1:], symbols[1:], strict=True):
-        assert find_perpetual(index, symbol or "") == (contract, symbol)
-    pages = {name: find_perpetual(index, name) for name in index}
-    assert {name: page and page.perpetual for name, page in pages.items()} == index
+        assert find_contract(index, symbol or "") == contract
 
 
 def test_a_perpetuals_numbers_are_told_with_unit_interval_and_time() -> None:
     sampled = [LongAccounts("1000PEPEUSDT", 0.0, START - MINUTE)]
 
-    shown = market_facts(view_of(sampled=sampled), page_of(PEPE, "1000PEPE"))
+    shown = market_facts(view_of(sampled=sampled), PEPE)
     facts = {fact.name: fact for fact in shown.facts}
 
     assert list(facts) == list(NAMES.values())
@@ -359,7 +347,7 @@ def test_open_interest_is_shown_in_dollars_and_coins_if_they_are_known(
     base: str, usd: float | None, coins: float | None, shown: tuple[str, str]
 ) -> None:
     perpetual = changed(BTC, base=base, open_interest_usd=usd, open_interest_coins=coins)
-    fact = market_facts(view_of((perpetual,)), page_of(perpetual, base)).facts[2]
+    fact = market_facts(view_of((perpetual,)), perpetual).facts[2]
     assert (Markup(fact.value).striptags(), fact.note) == shown
     assert (fact.read_at is None) == (usd is None)
 
@@ -367,7 +355,7 @@ def test_open_interest_is_shown_in_dollars_and_coins_if_they_are_known(
 def test_a_share_past_its_bound_is_not_known() -> None:
     old = [LongAccounts("BTCUSDT", 61.5, START - LIMITS.long_accounts)]
 
-    shown = market_facts(view_of(sampled=old), page_of(BTC, "BTC"))
+    shown = market_facts(view_of(sampled=old), BTC)
     (share,) = [fact for fact in shown.facts if fact.name == "Long accounts"]
 
     assert "61.5" not in share.value
@@ -382,18 +370,18 @@ def test_a_share_past_its_bound_is_not_known() -> None:
 )
 def test_funding_is_shown_with_every_digit_of_the_exchange(percent: float, shown: str) -> None:
     perpetual = changed(BTC, funding_rate_pct=percent)
-    fact = market_facts(view_of((perpetual,)), page_of(perpetual, "BTC")).facts[1]
+    fact = market_facts(view_of((perpetual,)), perpetual).facts[1]
     assert fact.note.startswith(f"{shown} per 8 h")
 
 
 def test_a_perpetual_is_told_with_its_changes_and_liquidations_by_side() -> None:
     btc = changed(BTC, open_interest_coins=50.0)
     view = view_of((btc,), watched=LIQUIDATED, day_ago=DAY_AGO)
-    facts = market_facts(view, page_of(btc, "BTC"), WEEK_AGO).facts
+    facts = market_facts(view, btc, WEEK_AGO).facts
 
     assert facts[0].note == "USDT, +11.67 % in 24 h, +11.67 % in 7 days"
     late = replace(WEEK_AGO, at=START - 7 * DAY - 300_001)
-    assert market_facts(view, page_of(btc, "BTC"), late).facts[0].note == "USDT, +11.67 % in 24 h"
+    assert market_facts(view, btc, late).facts[0].note == "USDT, +11.67 % in 24 h"
     assert facts[2].note == "+25.00 % in coins in 24 h; 50 BTC"
     assert facts[4].value == "$1.28M"
     assert facts[4].note == "$1.23M longs, $45.60k shorts; 99.5 % of the time covered"

@@ -46,7 +46,7 @@ def a_market(
     view = a_view(*contracts, before=before)
     facts = VenueFacts(VENUES["bybit"], view.perpetuals, day_ago=view.day_ago)
     market = cross_market({"bybit": facts}, LIMITS, START)
-    return day_movers(market, lambda coin: f"/markets/{coin.asset}")
+    return day_movers(market)
 
 
 def past(price: Any, interest: float | None = None, rate: float | None = None) -> Any:

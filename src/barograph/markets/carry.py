@@ -94,11 +94,12 @@ def _rows(coins: Sequence[CarryCoin], window: str) -> Iterator[str]:
 
 def carry(market: CrossMarket, window: str) -> list[CarryCoin]:
     """Every coin over one of `WINDOW_DAYS`, the best pair first."""
-    coins = [_coin(coin, window) for coin in market.coins.values()]
+    coins = [carry_coin(coin, window) for coin in market.coins.values()]
     return sorted(coins, key=lambda each: (each.pairPct is None, -(each.pairPct or 0), each.coin))
 
 
-def _coin(coin: CrossCoin, window: str) -> CarryCoin:
+def carry_coin(coin: CrossCoin, window: str) -> CarryCoin:
+    """One coin over one of `WINDOW_DAYS`."""
     place, days, end = list(WINDOW_DAYS).index(window), WINDOW_DAYS[window], coin.settled_to
     to = None if end is None else iso_timestamp(end)
     venues: list[CarryVenue] = []

@@ -8,7 +8,14 @@ from typing import Literal, NamedTuple
 from barograph.errors import NotFound
 from barograph.kit.database import Queryable, Statement, Transaction
 from barograph.markets.samples import RecordedListing
-from barograph.markets.symbols import NAMES, UNKNOWN_COIN, UNKNOWN_SYMBOL, require_name, upper
+from barograph.markets.symbols import (
+    NAMES,
+    UNKNOWN_COIN,
+    UNKNOWN_SYMBOL,
+    require_name,
+    symbol_from,
+    upper,
+)
 from barograph.venues.registry import VENUES, coin_of
 
 
@@ -86,6 +93,16 @@ async def listings_of(
     return [each for each in await _OF_ASSET.fetch(queryable, asset) if each.venue in venues]
 
 
+async def recorded_coins(queryable: Queryable, venues: Collection[str]) -> dict[str, str]:
+    """The coins that some venues ever listed, by their own names and those of their contracts."""
+    rows = await queryable.fetch(_COINS)
+    names: dict[str, str] = {}
+    for venue, contract, asset in rows:
+        if venue in venues:
+            names |= dict.fromkeys((contract.upper(), symbol_from(venue, contract)), asset)
+    return names | {asset.upper(): asset for venue, _, asset in rows if venue in venues}
+
+
 _LIST = """
 INSERT INTO listings (venue, contract, listed_at, asset, multiplier)
 SELECT $1, $2, CAST($3 AS BIGINT), $4, CAST($5 AS BIGINT) WHERE NOT EXISTS (
@@ -113,6 +130,7 @@ WHERE (venue, contract, listed_at) > ($1, $2, $3) AND asset <> ''
 ORDER BY venue, contract, listed_at LIMIT $7
 """,
 )
+_COINS = "SELECT DISTINCT venue, contract, asset FROM listings WHERE asset <> ''"
 _OF_ASSET = Statement(
     RecordedListing,
     "SELECT {columns} FROM listings WHERE asset = $1 ORDER BY venue, contract, listed_at",

@@ -23,7 +23,7 @@ from barograph.markets.liquidation_store import (
     liquidation_days,
     liquidation_series,
 )
-from barograph.markets.listings import listings_of
+from barograph.markets.listings import listings_of, recorded_coins
 from barograph.markets.samples import (
     CHARTED,
     FINE_STEP,
@@ -99,6 +99,16 @@ class SeriesReader:
             ("totals", asset, measure, days),
             lambda tx, now: reading_totals(tx, asset, measure, days, self.venues, now=now),
         )
+
+    async def listings(self, asset: str) -> list[RecordedListing]:
+        """When the configured venues listed a coin; raises as `reading` does."""
+        return await self.once(
+            ("listings", asset), lambda tx, _: listings_of(tx, asset, self.venues)
+        )
+
+    async def recorded_coins(self) -> Mapping[str, str]:
+        """Every coin that a configured venue ever listed, by its names; raises as `reading`."""
+        return await self.once("coins", lambda tx, _: recorded_coins(tx, self.venues))
 
     async def liquidations(self, days: int, until: float = inf) -> LiquidationSeries:
         """Liquidations of all contracts over one of `DAYS`, as `reading`."""

@@ -17,7 +17,7 @@ from barograph.markets.samples import CHARTED, DAYS, Measure
 from barograph.markets.series import SeriesReader
 from barograph.markets.symbols import RULE, find_contract, normalized, symbol_of
 from barograph.site.charts.axes import REGIME_OF, ChartEvent, timeline
-from barograph.site.paths import BRIEFS_FOLDER, SIGNALS_FOLDER
+from barograph.site.paths import BRIEFS_FOLDER, MARKETS_FOLDER, SIGNALS_FOLDER
 from barograph.site.series_charts import (
     LIQUIDATIONS,
     Chart,
@@ -28,7 +28,7 @@ from barograph.site.series_charts import (
 )
 from barograph.site.site import Site
 from barograph.venues.records import ContractName
-from barograph.venues.registry import VENUES, source_of
+from barograph.venues.registry import VENUES, coin_of, source_of
 
 CACHED_CHARTS = 1_024
 """At most 5 kB each."""
@@ -86,23 +86,30 @@ class ChartReader:
         days: int,
         *,
         moment: int | None = None,
+        until: float = inf,
     ) -> Chart:
         """The chart of one measure of a contract, under the title `symbol`.
 
-        It shows the days up to now with their events, or those around a moment, which it marks.
+        It shows the days up to now or `until` with their events, or those around a moment, which it
+        marks.
 
         Raises:
             DatabaseUnavailable: the database can't be read.
         """
 
         async def draw() -> Chart:
-            series = await self._series.reading(name, measure, days, _end(days, moment))
+            end = min(until, _end(days, moment))
+            series = await self._series.reading(name, measure, days, end)
             events = (await self._events(name.venue)).about(symbol) if moment is None else ()
-            return self._named(
-                measure_chart(series, symbol, self._root, events, moment), name.venue
-            )
+            chart = measure_chart(series, symbol, self._root, events, moment)
+            page = chart.page
+            if len(self._series.venues) > 1:
+                asset, _ = coin_of(name.venue, symbol)
+                page = f"{MARKETS_FOLDER}{asset}?venue={name.venue}&days={days}#{measure}"
+            image = chart.image if until == inf else ""
+            return self._named(chart._replace(page=page, image=image), name.venue)
 
-        return await self._cached((name, symbol, measure, days, moment), draw)
+        return await self._cached((name, symbol, measure, days, moment, until), draw)
 
     async def total(self, asset: str, measure: Measure, days: int) -> Chart:
         """The chart of one measure of a coin at all venues; raises as `measure` does."""

@@ -11,12 +11,9 @@ from barograph.markets.cross_prices import Priced
 from barograph.markets.frames import is_near
 from barograph.markets.perpetuals import percent_change
 from barograph.markets.symbols import spelled_names
-from barograph.site.coin_text import (
-    Pages,
-    ranked_funding,
-    venues_text,
-)
+from barograph.site.coin_text import ranked_funding, venues_text
 from barograph.site.market_table import MarketRow, MarketTable, Tags, Week, written_columns
+from barograph.site.paths import coin_page
 from barograph.venues.records import Frame
 from barograph.venues.registry import VENUES
 
@@ -40,7 +37,6 @@ SUFFIX = "USDT"
 class Sources(NamedTuple):
     """What a row needs beside the comparison: readings, and what they compare with."""
 
-    pages: Pages
     weeks: Mapping[str, Mapping[str, Week] | None]
     """The prices of seven days by venue and contract; None if they can't be read."""
 
@@ -77,7 +73,7 @@ def _row(coin: CrossCoin, sources: Sources, usual: str) -> MarketRow:
         coin.asset,
         coin.asset + SUFFIX,
         () if priced is None else spelled_names(priced.contract),
-        sources.pages(coin),
+        coin_page(coin.asset),
         numbers,
         sides,
         next(filter(None, weeks), ()),

@@ -1,6 +1,6 @@
 """What pages say about coins at all venues, and what is missing from a total (pure)."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from markupsafe import Markup
@@ -8,12 +8,9 @@ from markupsafe import Markup
 from barograph.kit.text import usd
 from barograph.markets.cross import CrossMarket, total_of
 from barograph.markets.cross_coins import CrossCoin
-from barograph.markets.cross_entries import PRICE, Missing, Total
+from barograph.markets.cross_entries import PRICE, CrossVenue, Missing, Total
 from barograph.site.templating import shown
 from barograph.venues.registry import VENUES
-
-Pages = Callable[[CrossCoin], str | None]
-"""The page of a coin."""
 
 
 def titles_of(venues: Iterable[str]) -> str:
@@ -76,6 +73,12 @@ def ranked_funding(coin: CrossCoin) -> float | None:
     """
     whole = coin.funding_with_missing_8h_pct
     return coin.funding_8h_pct if whole is None else whole
+
+
+def entries_at(coin: CrossCoin, venue: str) -> list[CrossVenue]:
+    """The contracts of a coin at a venue, the largest open interest first."""
+    entries = [entry for entry in coin.venues if entry.venue == venue]
+    return sorted(entries, key=lambda entry: -(entry.interest_usd or 0.0))
 
 
 class MarketTotals(NamedTuple):

@@ -17,7 +17,7 @@ from barograph.markets.cross_documents import CROSS_PATH
 from barograph.markets.cross_entries import FUNDING, CrossVenue, State, sum_known
 from barograph.markets.settlements import LONGEST_INTERVAL_HOURS, WINDOW_DAYS, yearly
 from barograph.markets.symbols import has_page, names_of
-from barograph.site.coin_text import part_bar, parts_of, ranked_funding, titles_of
+from barograph.site.coin_text import entries_at, part_bar, parts_of, ranked_funding, titles_of
 from barograph.site.paths import CARRY_PAGE, CROSS_PAGE, FUNDING_PAGE, MARKETS_FOLDER
 from barograph.site.responses import Page, PageRouter
 from barograph.site.site import INCOMPLETE_PAGE_MS, Site, redirect
@@ -115,12 +115,6 @@ def _held(entry: CrossVenue) -> float | None:
     """Its open interest, or the last known one."""
     last = sum_known(each.open_interest_usd for each in entry.last)
     return entry.interest_usd if entry.missing() is None else last
-
-
-def entries_at(coin: CrossCoin, venue: str) -> list[CrossVenue]:
-    """The contracts of a coin at a venue, the largest open interest first."""
-    entries = [entry for entry in coin.venues if entry.venue == venue]
-    return sorted(entries, key=lambda entry: -(entry.interest_usd or 0.0))
 
 
 def _rate_at(coin: CrossCoin, venue: str, place: int) -> float | None:

@@ -18,13 +18,12 @@ from barograph.markets.cross_entries import Total
 from barograph.markets.view import PERPETUALS
 from barograph.site.charts.svg import Box, number, text_of
 from barograph.site.coin_text import (
-    Pages,
     missing_text,
     ranked_funding,
     short_total,
     venues_text,
 )
-from barograph.site.paths import HEATMAP_PAGE, MARKETS_PATH
+from barograph.site.paths import HEATMAP_PAGE, MARKETS_PATH, coin_page
 from barograph.site.responses import Page, PageRouter
 from barograph.site.site import INCOMPLETE_PAGE_MS, Site
 from barograph.site.templating import (
@@ -123,7 +122,6 @@ class HeatCell(NamedTuple):
     """One coin. Most are too small to draw, so the rest is found when it is needed."""
 
     coin: CrossCoin
-    pages: Pages
     interest_usd: float
     """With what is missing, so that no cell shrinks because a venue fails."""
 
@@ -133,7 +131,7 @@ class HeatCell(NamedTuple):
     @property
     def path(self) -> str:
         """Its page; empty if it has none."""
-        return self.pages(self.coin) or ""
+        return coin_page(self.coin.asset) or ""
 
     @property
     def title(self) -> str:
@@ -188,13 +186,13 @@ class Heatmap(NamedTuple):
         )
 
 
-def heatmap(market: CrossMarket, pages: Pages) -> Heatmap:
-    """Collect the fresh data; `pages` finds the page of a coin."""
+def heatmap(market: CrossMarket) -> Heatmap:
+    """Collect the fresh data."""
     coins = market.coins.values()
     held = [(coin.open_interest.at_least_usd or 0.0, coin) for coin in coins]
     total = sum(interest for interest, _ in held)
     held_most = sorted((each for each in held if each[0] > 0), key=lambda each: -each[0])
-    cells = [HeatCell(coin, pages, usd, 100 * usd / total) for usd, coin in held_most]
+    cells = [HeatCell(coin, usd, 100 * usd / total) for usd, coin in held_most]
     return Heatmap(market.open_interest, cells, len(held) - len(cells))
 
 
@@ -324,7 +322,7 @@ def heatmap_routes(router: PageRouter, site: Site) -> None:
 
 async def _heatmap(site: Site, by: By, now: int) -> Page:
     market = await site.compared()
-    drawn = None if market is None else heatmap(market, site.coin_page)
+    drawn = None if market is None else heatmap(market)
     layouts = []
     if drawn is not None:  # several hundred coins take a while
         layouts = [await asyncio.to_thread(fit, drawn.cells, size) for size in SIZES]

@@ -137,7 +137,7 @@ async def _market_now(site: Site, view: MarketView | None) -> MarketNow | None:
         return None
     counted = site.board.latest(LIQUIDATIONS)
     try:
-        return market_now(market, view, counted, site.coin_page)
+        return market_now(market, view, counted)
     except UpstreamUnavailable:
         return None
 

@@ -15,12 +15,10 @@ from barograph.markets.documents import market_state_document
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.regime import Label, Regime
 from barograph.markets.samples import LiquidatedHour, LiquidationSeries, Measure
-from barograph.markets.symbols import symbol_of
 from barograph.markets.view import UNAVAILABLE, MarketView, is_fresh
 from barograph.site.charts.small import sparkline
 from barograph.site.coin_text import (
     MarketTotals,
-    Pages,
     funding_change,
     market_totals,
     missing_text,
@@ -28,7 +26,7 @@ from barograph.site.coin_text import (
     short_total,
     venues_text,
 )
-from barograph.site.paths import MARKETS_FOLDER
+from barograph.site.paths import coin_page
 from barograph.site.templating import (
     UNKNOWN,
     change_tint,
@@ -76,7 +74,7 @@ class MoverList(NamedTuple):
     note: str = ""
 
 
-def day_movers(market: CrossMarket, pages: Pages) -> tuple[MoverList, ...]:
+def day_movers(market: CrossMarket) -> tuple[MoverList, ...]:
     """The largest 24-hour changes of price, open interest and funding, in either direction."""
     prices, interest, funding = [], [], []
     for coin in market.coins.values():
@@ -91,9 +89,9 @@ def day_movers(market: CrossMarket, pages: Pages) -> tuple[MoverList, ...]:
             level = f"{rate(coin.funding_8h_pct)} {short_missing(coin.funding_missing)}".rstrip()
             funding.append((_basis_points(coin), coin, level))
     return (
-        MoverList("Price", _largest(pages, prices, change_text)),
-        MoverList(_INTEREST, _largest(pages, interest, change_text)),
-        MoverList("Funding per 8 h", _largest(pages, funding, _points_text)),
+        MoverList("Price", _largest(prices, change_text)),
+        MoverList(_INTEREST, _largest(interest, change_text)),
+        MoverList("Funding per 8 h", _largest(funding, _points_text)),
     )
 
 
@@ -126,11 +124,11 @@ def change_text(percent: float) -> str:
 
 
 def _largest(
-    pages: Pages, rows: Iterable[tuple[float | None, CrossCoin, str]], write: Callable[[float], str]
+    rows: Iterable[tuple[float | None, CrossCoin, str]], write: Callable[[float], str]
 ) -> list[Mover]:
     known = [(by, coin, level) for by, coin, level in rows if by is not None and by != 0]
     return [
-        Mover(coin.asset, pages(coin), write(by), change_tint(by), level)
+        Mover(coin.asset, coin_page(coin.asset), write(by), change_tint(by), level)
         for by, coin, level in nlargest(SHOWN, known, key=lambda row: abs(row[0]))
     ]
 
@@ -147,9 +145,8 @@ def _points_text(basis_points: float) -> str:
 
 def _liquidated(view: MarketView, name: str, longs: float, shorts: float) -> Mover:
     listed = view.by_name.get(name.upper())
-    symbol = None if listed is None else symbol_of(view.by_name, listed)
     share = f"{100 * longs / (longs + shorts):.0f} % longs" if longs + shorts else ""
-    path = None if symbol is None else f"{MARKETS_FOLDER}{symbol}"
+    path = None if listed is None else coin_page(listed.asset)
     return Mover(name, path, usd(longs + shorts), "", share)
 
 
@@ -240,7 +237,7 @@ class MarketNow(NamedTuple):
 
 
 def market_now(
-    market: CrossMarket, view: MarketView | None, counted: LiquidationTotals | None, pages: Pages
+    market: CrossMarket, view: MarketView | None, counted: LiquidationTotals | None
 ) -> MarketNow:
     """Collect the fresh market data; `counted` is the newest count of liquidations.
 
@@ -287,7 +284,7 @@ def market_now(
         liquidated_in="" if first_at is None else _countdown(first_at, market.now),
         liquidated_note=_liquidated_note(counted, first_at, view),
         sides=_sides(liquidated),
-        movers=day_movers(market, pages),
+        movers=day_movers(market),
     )
 
 

@@ -1,4 +1,4 @@
-"""The content of `/markets/{symbol}` (pure): the facts about one perpetual."""
+"""The content of `/markets/{coin}` for one venue (pure): the facts about a perpetual."""
 
 from typing import NamedTuple
 
@@ -6,9 +6,9 @@ from markupsafe import Markup
 
 from barograph import NOTICE, SITE_NAME
 from barograph.kit.text import coverage, price, rate, usd
-from barograph.markets.perpetuals import DayChange, day_change, liquidated_day, week_change
-from barograph.markets.symbols import ContractIndex, find_contract, symbol_of
-from barograph.markets.view import UNAVAILABLE, MarketView
+from barograph.markets.perpetuals import DayChange, day_change, week_change
+from barograph.markets.symbols import symbol_of
+from barograph.markets.view import MarketView
 from barograph.site.series_charts import NOTES
 from barograph.site.templating import UNKNOWN, moment, utc_text
 from barograph.venues.records import (
@@ -19,22 +19,6 @@ from barograph.venues.records import (
     classes_left_out,
 )
 from barograph.venues.registry import VENUES
-
-
-class FoundPerpetual(NamedTuple):
-    """A perpetual, and the canonical symbol of its page."""
-
-    perpetual: Perpetual
-    symbol: str
-
-
-def find_perpetual(index: ContractIndex, text: str) -> FoundPerpetual | None:
-    """Look up a symbol or a name."""
-    perpetual = find_contract(index, text)
-    if perpetual is None:
-        return None
-    symbol = symbol_of(index, perpetual)
-    return None if symbol is None else FoundPerpetual(perpetual, symbol)
 
 
 class MarketFact(NamedTuple):
@@ -71,7 +55,8 @@ MEANINGS = {
     ),
     "longAccountPct": NOTES["long-accounts"],
     "usd": (
-        "USD value of the positions that the exchange closed by force, at their bankruptcy price. "
+        "USD value of the positions that the exchange closed by force, at the price that it "
+        "reports. “At least” means that it doesn't publish all of them. "
         "A liquidated long was a bet on a higher price."
     ),
 }
@@ -87,6 +72,7 @@ class MarketFacts(NamedTuple):
     """The fresh data about one perpetual."""
 
     perpetual: Perpetual
+    symbol: str
     as_of: int
     source: str
     until: int
@@ -100,17 +86,17 @@ class MarketFacts(NamedTuple):
 
 
 def market_facts(
-    view: MarketView, found: FoundPerpetual, week_ago: Frame | None = None
+    view: MarketView, perpetual: Perpetual, week_ago: Frame | None = None
 ) -> MarketFacts:
     """Collect the fresh data about one perpetual."""
-    perpetual, share = found.perpetual, view.share(found.perpetual.contract)
-    until = view.until if view.liquidations is None else view.liquidations_until
+    share = view.share(perpetual.contract)
+    until = view.liquidations_until
     if share is not None:
         until = min(until, share.sampled_at + view.limits.long_accounts)
     as_of, source = view.perpetuals.as_of, view.perpetuals.source
-    citation = (
-        f"{SITE_NAME}, {found.symbol} perpetual as of {utc_text(as_of)}. Source: {source}. {NOTICE}"
-    )
+    symbol = symbol_of(view.by_name, perpetual) or perpetual.contract
+    about = f"{symbol} perpetual as of {utc_text(as_of)}"
+    citation = f"{SITE_NAME}, {about}. Source: {source}. {NOTICE}"
     change = day_change(view, perpetual)
     facts = (
         _price(perpetual, change, week_change(view, week_ago, perpetual), as_of),
@@ -119,21 +105,25 @@ def market_facts(
         _long_accounts(share, missing_shares(view)),
         _liquidations(view, perpetual),
     )
-    return MarketFacts(perpetual, as_of, source, until, view.until, facts, citation)
+    return MarketFacts(perpetual, symbol, as_of, source, until, view.until, facts, citation)
 
 
 def missing_shares(view: MarketView) -> str:
     """Why a long-account share is unknown."""
-    return UNAVAILABLE if view.lacks_long_accounts else "no recent sample"
+    title = VENUES[view.perpetuals.venue].title
+    return f"not published by {title}" if view.lacks_long_accounts else "no recent sample"
 
 
 def missing_liquidations(view: MarketView) -> str:
     """Why there is no total of liquidations."""
-    if view.lacks_liquidations:
-        return UNAVAILABLE
-    if view.watched is None:
+    venue, watched = VENUES[view.perpetuals.venue], view.watched
+    if venue.liquidations == "none":
+        return f"{venue.title} publishes none"
+    if watched is None:
         return "no current data"
-    return f"we covered only {coverage(view.watched.watched_pct)} of the last 24 hours"
+    if watched.watched_pct < view.limits.min_coverage_pct:
+        return f"we covered only {coverage(watched.watched_pct)} of the last 24 hours"
+    return f"{venue.title} doesn't publish all of them"
 
 
 def _fact(field: str, value: str, note: str, read_at: int | None) -> MarketFact:
@@ -183,17 +173,17 @@ def _long_accounts(share: LongAccounts | None, missing: str) -> MarketFact:
 
 
 def _liquidations(view: MarketView, perpetual: Perpetual) -> MarketFact:
-    sides, totals = liquidated_day(view, perpetual.contract), view.liquidations
-    if totals is None:
+    totals, kind = view.watched, VENUES[view.perpetuals.venue].liquidations
+    if kind == "none" or totals is None or totals.watched_pct < view.limits.min_coverage_pct:
         return _fact("usd", UNKNOWN, missing_liquidations(view), None)
-    if sides is None:
-        is_disputed = totals.by_contract is None
-        why = "sides were disputed" if is_disputed else "not published for this contract"
-        return _fact("usd", UNKNOWN, why, None)
-    longs, shorts = sides
-    covered = coverage(totals.watched_pct)
+    if totals.by_contract is None:
+        return _fact("usd", UNKNOWN, "sides were disputed", None)
+    if perpetual.contract in view.perpetuals.unwatched:
+        return _fact("usd", UNKNOWN, "not published for this contract", None)
+    longs, shorts = totals.by_contract.get(perpetual.contract, (0.0, 0.0))
+    covered, total = coverage(totals.watched_pct), longs + shorts
     note = f"{usd(longs)} longs, {usd(shorts)} shorts; {covered} of the time covered"
-    return _fact("usd", usd(longs + shorts), note, totals.as_of)
+    return _fact("usd", usd(total) if kind == "all" else at_least(total), note, totals.as_of)
 
 
 def _coins_text(perpetual: Perpetual) -> str:
@@ -206,6 +196,11 @@ def _coins_text(perpetual: Perpetual) -> str:
     return (
         f"{perpetual.open_interest_coins:,.0f} {'units of ' if is_multiple else ''}{perpetual.base}"
     )
+
+
+def at_least(amount: float) -> Markup:
+    """A lower bound in large type."""
+    return Markup("<small>at least</small> {}").format(usd(amount))
 
 
 def exact_rate(percent: float) -> str:

@@ -16,12 +16,12 @@ from barograph.markets.cross_coins import CrossCoin
 from barograph.markets.cross_entries import Missing, Total
 from barograph.markets.perpetuals import day_change, liquidated_day, week_change
 from barograph.markets.regime import EDGES_PCT
-from barograph.markets.symbols import has_page, joined_names, spelled_names, symbol_of
+from barograph.markets.symbols import joined_names, spelled_names
 from barograph.markets.view import MarketView
 from barograph.site.charts.small import sparkline
 from barograph.site.coin_text import missing_text, short_missing
 from barograph.site.market_facts import missing_liquidations, missing_shares, price_heading
-from barograph.site.paths import CROSS_FOLDER, MARKETS_FOLDER
+from barograph.site.paths import coin_page
 from barograph.site.table_query import Column, TableQuery
 from barograph.site.templating import funding_tint
 from barograph.venues.records import Frame, Perpetual
@@ -215,18 +215,15 @@ def market_rows(
     contracts: Iterable[Perpetual],
     weeks: Mapping[str, Week] | None,
     week_ago: Frame | None = None,
-    *,
-    is_in_use: bool = True,
+    venue: str = "",
 ) -> list[MarketRow]:
     """Collect the fresh data about some perpetuals; None for what can't be read.
 
-    Only contracts of the venue in use have pages; those of another lead to the comparison.
+    They lead to the pages of their coins at `venue`, or at all venues if it is empty.
     """
     rows = []
     for contract in contracts:
-        name = symbol_of(view.by_name, contract) if is_in_use else contract.asset
-        folder = MARKETS_FOLDER if is_in_use else CROSS_FOLDER
-        path = None if name is None or not has_page(name) else f"{folder}{name}"
+        path = coin_page(contract.asset, venue)
         week = (weeks or {}).get(contract.contract, ())
         rows.append(_row(view, contract, week, week_ago, path))
     return rows

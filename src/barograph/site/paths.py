@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from barograph.briefs.documents import BRIEF_PAGES
 from barograph.entitlements.refusals import PRICING_PATH
 from barograph.guides.documents import GUIDE_PAGES
+from barograph.markets.symbols import has_page
 from barograph.signals.documents import DOCS_PATH, ENDPOINT_DOCS, SIGNAL_PAGES
 
 HOME_PATH = "/"
@@ -42,7 +43,6 @@ STATIC_FOLDER = "/static/"
 PLACES = {
     "home": HOME_PATH,
     "markets": MARKETS_PATH,
-    "cross": CROSS_PAGE,
     "venues": VENUES_PAGE,
     "heatmap": HEATMAP_PAGE,
     "funding": FUNDING_PAGE,
@@ -66,7 +66,7 @@ PLACES = {
 }
 """The pages that always exist, by their names in templates."""
 
-PAGES = tuple(path for path in PLACES.values() if path != CROSS_PAGE)
+PAGES = tuple(PLACES.values())
 MOVED = (CROSS_PAGE, CARRY_PAGE)
 """Former pages, which redirect."""
 
@@ -83,3 +83,10 @@ NAVIGATION = _links(_MAIN)
 
 SECOND_ROW = _links(_SECOND)
 """The links to the service itself."""
+
+
+def coin_page(asset: str, venue: str = "") -> str | None:
+    """The page of a coin at all venues, or at one; None if no address can have its name."""
+    if not has_page(asset):
+        return None
+    return f"{MARKETS_FOLDER}{asset}{f'?venue={venue}' if venue else ''}"

@@ -18,7 +18,6 @@ from barograph.kit.timestamps import DAY, iso_timestamp
 from barograph.limits.rate_limits import RateLimiter
 from barograph.markets.perpetuals import PERPETUALS_PATH
 from barograph.markets.samples import STEPS
-from barograph.markets.symbols import symbol_of
 from barograph.markets.view import PERPETUALS
 from barograph.signals.methods import METHODS
 from barograph.signals.records import SIGNALS
@@ -26,7 +25,7 @@ from barograph.site.accuracy import accuracy_routes
 from barograph.site.briefs import brief_page_routes, brief_paths
 from barograph.site.chart_images import chart_image_routes
 from barograph.site.chart_reader import ChartReader, asked_series, listed_contract
-from barograph.site.cross import cross_page_routes
+from barograph.site.coin_page import coin_page_routes
 from barograph.site.developers.endpoints import developers_routes
 from barograph.site.developers.swagger import docs_routes
 from barograph.site.feeds import feed_file_routes
@@ -54,6 +53,7 @@ from barograph.site.paths import (
     SIGNALS_FOLDER,
     SIGNALS_PAGE,
     STATIC_FOLDER,
+    coin_page,
 )
 from barograph.site.pricing import pricing_routes
 from barograph.site.record import Recorded, record_routes
@@ -64,6 +64,7 @@ from barograph.site.signals import signal_page_routes
 from barograph.site.site import Site
 from barograph.site.status import status_page_routes
 from barograph.site.templating import Terms
+from barograph.site.venues import venues_routes
 
 ICON_PATH = "/favicon.ico"
 SITEMAP_PATH = "/sitemap.xml"
@@ -110,8 +111,9 @@ def page_routes(site: Site, parts: SiteParts) -> list[Router]:
     router, catalog, terms = PageRouter(), parts.catalog, parts.terms
     charts = ChartReader(site.series, site.templates.root, site.board.clock, parts.bybit_source)
     home_routes(router, site, charts, parts.recorded.log)
-    market_page_routes(router, site, charts)
-    cross_page_routes(router, site, charts)
+    market_page_routes(router, site)
+    coin_page_routes(router, site, charts)
+    venues_routes(router, site)
     heatmap_routes(router, site)
     funding_routes(router, site)
     liquidation_routes(router, site, charts)
@@ -192,17 +194,15 @@ def _lastmod(at: int | None) -> str:
 async def _known_paths(site: Site, catalog: Catalog) -> dict[str, int | None]:
     """Every page for crawlers, with the time it last changed; None if unknown."""
     briefs = await newest_listed(site.database, BRIEFS_IN_SITEMAP)
-    index = site.markets.contracts(site.board) or {}
-    symbols = {symbol_of(index, each) for each in index.values()}
+    readings = (known.reading for known in site.cross.facts(site.board).values())
+    coins = {each.asset for reading in readings if reading for each in reading.contracts}
     market, signals = site.board.latest(PERPETUALS), site.board.latest(SIGNALS)
     market_at = None if market is None else market.as_of
     signals_at = None if signals is None else signals.as_of
     return {
         **dict.fromkeys((*PAGES, *guide_paths(catalog))),
         **dict.fromkeys((HOME_PATH, MARKETS_PATH), market_at),
-        **dict.fromkeys(
-            (MARKETS_FOLDER + each for each in sorted(filter(None, symbols))), market_at
-        ),
+        **dict.fromkeys(filter(None, map(coin_page, sorted(coins))), market_at),
         **dict.fromkeys(
             (SIGNALS_PAGE, *(SIGNALS_FOLDER + method.key for method in METHODS)), signals_at
         ),

@@ -29,7 +29,7 @@ from barograph.site.charts.columns import column_chart, sums_text
 from barograph.site.charts.lines import LEGEND, MISSING, drawn, every, line_chart
 from barograph.site.charts.small import REGIME_BANDS
 from barograph.site.charts.svg import NOTHING
-from barograph.site.paths import CHART_FOLDER, CROSS_FOLDER, HOME_PATH, MARKETS_FOLDER
+from barograph.site.paths import CHART_FOLDER, HOME_PATH, MARKETS_FOLDER
 from barograph.site.templating import date_and_time
 from barograph.venues.facts import PriceKind
 from barograph.venues.registry import VENUES
@@ -207,7 +207,7 @@ def total_chart(totals: TotalSeries, root: str, events: Sequence[ChartEvent] = (
         origin += (
             f" Dashed: {partial} of {len(points)} values include the last value of a missing venue."
         )
-    page = f"{CROSS_FOLDER}{totals.asset}?days={totals.days}#{totals.measure}"
+    page = f"{MARKETS_FOLDER}{totals.asset}?days={totals.days}#{totals.measure}"
     title = f"{chart.title} at {inside if totals.left_out else 'all venues'}"
     return chart._replace(title=title, image="", badge="", page=page, origin=origin)
 

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, NamedTuple, TypeVar
+from urllib.parse import quote
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -19,14 +20,12 @@ from barograph.kit.http import DocumentResponse, error_response
 from barograph.kit.timestamps import MINUTE, SECOND
 from barograph.limits.render_queue import RenderQueue
 from barograph.markets.cross import CrossMarket
-from barograph.markets.cross_coins import CrossCoin
 from barograph.markets.failover import HEALTHY, VENUE_IN_USE
 from barograph.markets.reader import CrossReader, MarketReader
 from barograph.markets.series import SeriesReader
-from barograph.markets.symbols import has_page, symbol_of
-from barograph.markets.view import BACKFILL, PERPETUALS, MarketView
+from barograph.markets.view import BACKFILL, MarketView
 from barograph.signals.reader import SignalsReader
-from barograph.site.paths import CHART_FOLDER, CROSS_FOLDER, DATA_FOLDER, MARKETS_FOLDER
+from barograph.site.paths import CHART_FOLDER, DATA_FOLDER
 from barograph.site.responses import CACHE_ONE_MINUTE, SECURITY_HEADERS, Page, accepts, private_page
 from barograph.site.templating import Templates, date_and_time, soon
 from barograph.status.reader import StatusReader
@@ -211,18 +210,6 @@ class Site(NamedTuple):
         except UpstreamUnavailable:
             return None
 
-    def coin_page(self, coin: CrossCoin) -> str | None:
-        """The page of a coin: that of its contract at the venue in use, or the comparison."""
-        in_use, index = self.cross.roles(self.board).in_use, self.markets.contracts(self.board)
-        for each in coin.venues:
-            if index is not None and each.venue == in_use and each.contract is not None:
-                # The comparison may be some seconds older than the index.
-                listed = index.get(each.contract.contract.upper())
-                symbol = None if listed is None else symbol_of(index, listed)
-                if symbol is not None:
-                    return f"{MARKETS_FOLDER}{symbol}"
-        return f"{CROSS_FOLDER}{coin.asset}" if has_page(coin.asset) else None
-
     @property
     def has_venues(self) -> bool:
         """Whether there is more than one venue to compare."""
@@ -245,10 +232,9 @@ class Site(NamedTuple):
             f"{HEALTHY // MINUTE} minutes{back}."
         )
 
-    def backfill(self, now: int) -> str:
-        """The progress of the back-fill of the venue in use; empty if nothing is left to fill."""
-        reading = self.board.latest(PERPETUALS)
-        venue = self.series.venue if reading is None else reading.venue
+    def backfill(self, now: int, venue: str | None = None) -> str:
+        """The progress of the back-fill of a venue; empty if nothing is left to fill."""
+        venue = venue or self.cross.roles(self.board).in_use
         feed = BACKFILL if venue == self.series.venue else BACKFILL.of(venue)
         return backfill_text(self.board.latest(feed), now)
 
@@ -265,8 +251,10 @@ async def or_none(reading: Awaitable[T]) -> T | None:
         return None
 
 
-def redirect(to: str) -> Response:
+def redirect(to: str, query: bytes = b"") -> Response:
     """To the canonical name. Not cached for long: another venue may call the contract otherwise."""
+    if query:
+        to += "?" + quote(query, safe="%=&+,:;@/?-._~!$'()*")
     response = Response(status_code=308)
     fields = ((b"location", to.encode()), (b"content-length", b"0"))
     response.raw_headers = [*fields, (b"cache-control", CACHE_ONE_MINUTE), *SECURITY_HEADERS]

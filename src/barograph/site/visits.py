@@ -38,7 +38,7 @@ EVENT_TEXTS: Mapping[str, tuple[str, str, str]] = {
     "contract.delisted": (
         "{symbol} perpetual delisted from {venue}",
         "Contract: {contract}.",
-        "/markets",
+        "/markets/{symbol}",
     ),
     "feed.down": (
         "Market data from {venue} is down",
