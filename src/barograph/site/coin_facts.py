@@ -144,7 +144,9 @@ class CoinFacts(NamedTuple):
             _fact(
                 "liquidations24hAtLeastUsd",
                 UNKNOWN if sides is None else at_least(sum(sides)),
-                "" if sides is None else f"{usd(sides[0])} longs, {usd(sides[1])} shorts",
+                "not known at any venue that lists it"
+                if sides is None
+                else f"{usd(sides[0])} longs, {usd(sides[1])} shorts",
             ),
         )
 

@@ -152,6 +152,7 @@ async def _coin(site: Site, charts: ChartReader, asset: str, choice: Choice, now
         shown=shown,
         past=past,
         states={name: each.state(site.cross.limits, now) for name, each in facts.items()},
+        source="; ".join(each.venue.source for name, each in facts.items() if venue in {"", name}),
         switched=site.switched,
         in_use=in_use,
         symbol=symbol,
