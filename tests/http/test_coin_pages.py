@@ -136,9 +136,9 @@ def test_a_failover_changes_no_number_of_all_venues(two: SiteService) -> None:
     after = two.look("/markets/BTC")
 
     assert after.tables == before
-    assert "the one in use, now Hyperliquid. We have used Hyperliquid since" in after.text
-    assert "We have used Hyperliquid since" in two.look("/markets/BTC?venue=hyperliquid").text
-    assert "We have used" not in two.look("/markets/BTC?venue=bybit").text
+    assert "the one in use, now Hyperliquid. Bybit failed. Since 2026" in after.text
+    assert "Bybit failed. Since 2026" in two.look("/markets/BTC?venue=hyperliquid").text
+    assert "Bybit failed" not in two.look("/markets/BTC?venue=bybit").text
 
 
 def test_without_a_fresh_venue_the_page_says_what_was_last_read(two: SiteService) -> None:

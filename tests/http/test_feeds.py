@@ -97,6 +97,7 @@ def test_a_brief_in_a_feed_is_its_page_without_markup_from_its_text(site: SiteSe
 
 def test_every_type_of_event_has_a_title_in_words_and_a_page(site: SiteService) -> None:
     record_events(site.service)
+    site.service.execute("INSERT INTO listings VALUES ('bybit', 'OLDUSDT', 1, 2, 'OLD', 1)")
     entries = items(site.service, "/api/v1/events/feed.json")[: len(EVENT_TYPES)]
 
     assert [each["title"] for each in reversed(entries)] == [

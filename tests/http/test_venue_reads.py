@@ -214,8 +214,8 @@ def test_pages_name_the_venue_in_use_and_what_it_does_not_have(venues: Service) 
     for words in ("Mark price", "not published by Hyperliquid", "BTC mark price"):
         assert words in market
         assert words in before[paths[2]]
-    assert "We have used Hyperliquid since" in market
-    assert "We have used Hyperliquid since" not in before[paths[2]]
+    assert "Bybit failed. Since" in market
+    assert "Bybit failed" not in before[paths[2]]
     download = venues.ask(venues.ask("/data/BTC/price.json").headers["location"]).json()
     assert (download["source"], download["unit"]) == (HL_SOURCE, "USD")
     named = [venues.ask(target).json()["venue"] for target in (f"{LIST}?venue=bybit", LIST)]

@@ -58,8 +58,8 @@ def test_a_contract_is_told_once_and_another_one_by_itself() -> None:
     gone = [an_event(n, "contract.delisted", contract=f"C{n}", symbol=f"C{n}") for n in (2, 3)]
 
     assert told([an_event(1, "contract.listed", contract="C2", symbol="C2"), *gone]) == [
-        (3, "C3 perpetual delisted from Bybit", "/markets"),
-        (2, "C2 perpetual delisted from Bybit", "/markets"),
+        (3, "C3 perpetual delisted from Bybit", "/markets/C3"),
+        (2, "C2 perpetual delisted from Bybit", "/markets/C2"),
     ]
 
 
