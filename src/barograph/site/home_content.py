@@ -33,6 +33,7 @@ from barograph.site.templating import (
     date_and_time,
     duration_text,
     funding_tint,
+    interest_tint,
     shown,
     soon,
     utc_text,
@@ -90,7 +91,7 @@ def day_movers(market: CrossMarket) -> tuple[MoverList, ...]:
             funding.append((_basis_points(coin), coin, level))
     return (
         MoverList("Price", _largest(prices, change_text)),
-        MoverList(_INTEREST, _largest(interest, change_text)),
+        MoverList(_INTEREST, _largest(interest, change_text, interest_tint)),
         MoverList("Funding per 8 h", _largest(funding, _points_text)),
     )
 
@@ -124,11 +125,13 @@ def change_text(percent: float) -> str:
 
 
 def _largest(
-    rows: Iterable[tuple[float | None, CrossCoin, str]], write: Callable[[float], str]
+    rows: Iterable[tuple[float | None, CrossCoin, str]],
+    write: Callable[[float], str],
+    tint: Callable[[float], str] = change_tint,
 ) -> list[Mover]:
     known = [(by, coin, level) for by, coin, level in rows if by is not None and by != 0]
     return [
-        Mover(coin.asset, coin_page(coin.asset), write(by), change_tint(by), level)
+        Mover(coin.asset, coin_page(coin.asset), write(by), tint(by), level)
         for by, coin, level in nlargest(SHOWN, known, key=lambda row: abs(row[0]))
     ]
 
@@ -323,7 +326,8 @@ def _sums(
     """What adds up over venues, or is a mean of them; `note` is what the rate lacks."""
     rates, interest = (sparkline(week.get(each, ())) for each in ("funding", "open-interest"))
     pct, held, volume = totals.funding_8h_pct, totals.open_interest, totals.volume
-    moved = _moved(totals.positions_pct)
+    positions = totals.positions_pct
+    moved = shown(positions, change_text), interest_tint(positions)
     return [
         Figure(HEADINGS[1], shown(pct, rate), funding_tint(pct), line=rates, note=note),
         Figure(

@@ -23,15 +23,12 @@ from barograph.site.coin_text import missing_text, short_missing
 from barograph.site.market_facts import missing_liquidations, missing_shares, price_heading
 from barograph.site.paths import coin_page
 from barograph.site.table_query import Column, TableQuery
-from barograph.site.templating import funding_tint
+from barograph.site.templating import INTEREST_MOVES_PCT, funding_tint
 from barograph.venues.records import Frame, Perpetual
 from barograph.venues.registry import VENUES
 
 Week = tuple[float | None, ...]
 """The prices of seven days, oldest first; empty if nothing is recorded."""
-
-INTEREST_MOVES_PCT = 1.0
-"""From this change in 24 hours on, open interest counts as rising or falling."""
 
 
 def columns_of(venue: str) -> tuple[Column, ...]:

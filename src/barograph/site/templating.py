@@ -20,6 +20,7 @@ from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.limits.rate_limits import RateLimit
 from barograph.macro.records import NYFED_NOTICE, NYFED_TERMS
 from barograph.signals.documents import SIGNALS_PATH
+from barograph.signals.methods import TREND
 from barograph.site.paths import (
     BRIEFS_FOLDER,
     DEVELOPERS_PATH,
@@ -40,6 +41,11 @@ FUNDING_EDGES: Edges = ((0.015, 0.03, 0.06, 0.12), (0.005, 0.03, 0.06, 0.12))
 CHANGE_EDGES: Edges = ((0.5, 2.0, 5.0, 10.0),) * 2
 """In percent."""
 
+INTEREST_MOVES_PCT = TREND.edges[-1]
+"""From this change in 24 hours on, open interest in coins counts as rising or falling."""
+
+_INTEREST_EDGES: Edges = (tuple(INTEREST_MOVES_PCT * times for times in (1, 2, 4, 8)),) * 2
+
 UNKNOWN_TINT = "tint-unknown"
 
 
@@ -51,6 +57,11 @@ def funding_tint(funding_8h_pct: float | None) -> str:
 def change_tint(change_pct: float | None) -> str:
     """`tint-0` for hardly any change, `tint-up-1` to `tint-up-4` for a rise, `tint-down-…`."""
     return _tint(change_pct, CHANGE_EDGES)
+
+
+def interest_tint(change_pct: float | None) -> str:
+    """As `change_tint`, for the 24-hour change of open interest: `tint-0` while it is flat."""
+    return _tint(change_pct, _INTEREST_EDGES)
 
 
 def _tint(value: float | None, edges: Edges) -> str:

@@ -114,8 +114,9 @@ def _drawn(at: int, cell: Cell) -> Markup:
     return _CELL.format(name, at * STEP, HEIGHT - height, WIDTH, height, cell.text)
 
 
-Tone = Literal["high-far", "high", "middle", "low", "low-far", "none"]
-"""The CSS class of a bar."""
+Tone = Literal["high-far", "high", "strong", "more", "middle", "less", "low", "low-far", "none"]
+"""The CSS class of a bar. High and low are sides, such as longs and shorts; `strong`, `more` and
+`less` are of what has no sides, such as volatility."""
 
 NOT_RECORDED = "not recorded"
 NARROWEST_HOURS = 2.0
@@ -133,19 +134,19 @@ SCALES: Mapping[str, Mapping[str, Tone]] = {
     },
     "funding-breadth": {"longs-pay": "high", "balanced": "middle", "shorts-pay": "low"},
     "liquidation-pressure": {
-        "extreme": "high-far",
-        "elevated": "high",
+        "extreme": "strong",
+        "elevated": "more",
         "normal": "middle",
-        "quiet": "low",
+        "quiet": "less",
     },
     "btc-long-accounts": {"long-extreme": "high", "typical": "middle", "short-extreme": "low"},
     "btc-open-interest-trend": {"rising": "high", "flat": "middle", "falling": "low"},
-    "btc-realised-volatility": {"turbulent": "high", "normal": "middle", "calm": "low"},
+    "btc-realised-volatility": {"turbulent": "strong", "normal": "middle", "calm": "less"},
     "cross-venue-funding": {
-        "wide": "high",
+        "wide": "strong",
         "typical": "middle",
-        "narrow": "low",
-        "equal": "low-far",
+        "narrow": "less",
+        "equal": "less",
     },
     "btc-etf-flow": {"accumulation": "high", "mixed": "middle", "distribution": "low"},
     "us-rates": {
