@@ -8,15 +8,14 @@ import pytest
 
 from barograph.board.feeds import Publication
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.view import DAY_AGO, PERPETUALS
+from barograph.markets.view import DAY_AGO
 from barograph.site.funding import FundingQuery
-from barograph.venues.records import Frame, Liquidation, PastValues, Perpetuals
+from barograph.venues.records import Frame, Liquidation, PastValues
 from support.clock import START
 from support.markets import BTC, ETH, MARKET, changed
 from support.pages import SiteService
 from support.two_venues import BYBIT_IN_USE, bybit, hyperliquid, settled
 
-MIDNIGHT = START // DAY * DAY
 CELL = re.compile(r'<a class="([\w-]+)" href="([^"]+)"><title>([^<]+)</title>')
 
 
@@ -215,73 +214,94 @@ def test_every_heading_leads_to_an_order_that_is_read_back() -> None:
 
 
 def liquidated(site: SiteService, *, gap: int = 0) -> None:
-    """Record a long of 300 USD and a short of 100 USD yesterday, and nothing today."""
-    noon = MIDNIGHT - 12 * HOUR
+    """Record a long of 300 USD two hours ago, and a short of 100 USD just now."""
+    end = START // MINUTE * MINUTE
     events = [
-        Liquidation(noon, "BTCUSDT", "long", 3.0, 100.0),
-        Liquidation(noon + MINUTE, "ETHUSDT", "short", 2.0, 50.0),
+        Liquidation(end - 2 * HOUR, "BTCUSDT", "long", 3.0, 100.0),
+        Liquidation(end - MINUTE, "ETHUSDT", "short", 2.0, 50.0),
     ]
-    spans = [(MIDNIGHT - 2 * DAY, noon + HOUR), (noon + HOUR + gap, START)]
+    spans = [(end - 2 * DAY, end - 6 * HOUR), (end - 6 * HOUR + gap, START)]
     site.service.record_market(liquidations=events, watched=spans)
 
 
-def test_a_day_with_disputed_sides_has_no_share_of_longs(two: SiteService) -> None:
+def totals(site: SiteService) -> str:
+    """The page as far as the list of single liquidations."""
+    text = site.look("/liquidations").text.replace("\xa0", " ")
+    return text[text.index("1 hour ") : text.index("Newest liquidations")].strip()
+
+
+def test_four_spans_have_both_sides_and_say_that_they_are_whole(two: SiteService) -> None:
     liquidated(two)
-    span = (MIDNIGHT - 13 * HOUR, MIDNIGHT - 11 * HOUR)
-    two.service.execute("INSERT INTO disputed_sides VALUES ('bybit', $1, $2)", *span)
-    page = two.look("/liquidations?day=yesterday").text.replace("\xa0", " ")
-    assert "$400 was liquidated at Bybit yesterday. Its sides contradict the price" in page
-    assert "may be wrong: 2026-11-05 11:00 to 13:00 UTC." in page
+    both = "$400 longs $300, shorts $100 Watched all the time."
 
-
-def test_one_sentence_says_how_much_of_yesterday_were_longs_and_how_complete_it_is(
-    two: SiteService,
-) -> None:
-    liquidated(two)
-    page = two.look("/liquidations?day=yesterday")
-
-    assert (
-        "Longs were 75.0 % of the value liquidated at Bybit yesterday: $300 of $400. Complete: "
-        "Bybit publishes every liquidation, and we covered 100 % of the time."
-    ) in page.text.replace("\xa0", " ")
-    assert "stale" not in page.text
-    by_coin, largest = page.tables
-    assert by_coin[1:] == [
-        ["All", "$300", "$100", "$400", "100.0 %"],
-        ["BTC", "$300", "$0", "$300", "75.0 %"],
-        ["ETH", "$0", "$100", "$100", "25.0 %"],
-    ]
-    assert largest[1] == ["12:00:00", "BTC", "long", "$300", "100.000"]
-
-
-def test_what_is_missing_is_named_and_makes_a_lower_bound(two: SiteService) -> None:
-    liquidated(two, gap=2 * HOUR)
-    page = two.look("/liquidations?day=yesterday").text.replace("\xa0", " ")
-
-    assert "$300 of $400. Lower bounds: Bybit publishes every liquidation" in page
-    assert "but we covered only 91.6 % of the time. Missing: 2026-11-05 13:00 to 15:00 UTC." in page
-
-
-def test_a_day_that_nobody_watched_is_unknown_and_not_zero(two: SiteService) -> None:
-    latest, yesterday = two.look("/liquidations"), two.look("/liquidations?day=yesterday")
-
-    assert "We did not watch Bybit yesterday, so the total is unknown." in yesterday.text
-    assert "stale We have not watched Bybit in the last 24 hours." in latest.text.replace(
-        "\xa0", " "
+    assert totals(two) == (
+        "1 hour $100 longs $0, shorts $100 Watched all the time. "
+        f"4 hours {both} 12 hours {both} 24 hours {both}"
     )
-    assert latest.tables == yesterday.tables == []
-    assert "$0" not in latest.text + yesterday.text
+    newest, by_coin, by_venue = two.look("/liquidations").tables
+    assert [row[1:] for row in newest[1:]] == [
+        ["ETH", "short", "$100", "50.000", "Bybit"],
+        ["BTC", "long", "$300", "100.000", "Bybit"],
+    ]
+    assert by_coin[1] == [
+        *("BTC", "$0", "$300", "$300", "$300", "$300", "$0", "under 0.001\N{NO-BREAK SPACE}%")
+    ]
+    assert by_venue[1][1:7] == [
+        *("$100 0.0 % longs", "$400 75.0 % longs", "$400 75.0 % longs", "$400 75.0 % longs"),
+        *("every liquidation", "none"),
+    ]
 
 
-def test_liquidations_say_whose_they_are_while_another_venue_is_in_use(two: SiteService) -> None:
+def test_what_nobody_watched_makes_a_lower_bound_and_is_named(two: SiteService) -> None:
+    liquidated(two, gap=2 * HOUR)
+    shown = totals(two)
+
+    assert "4 hours $400 longs $300, shorts $100 Watched all the time." in shown
+    assert "12 hours at least $400 longs $300, shorts $100 Not watched: Bybit 2 h." in shown
+
+
+def test_sides_that_contradict_the_price_are_not_shown(two: SiteService) -> None:
     liquidated(two)
-    used = Perpetuals(START, "other source", (BTC,), venue="hyperliquid")
-    two.service.put(Publication.of(PERPETUALS, used))
+    span = (START - 3 * HOUR, START - 2 * HOUR)
+    two.service.execute("INSERT INTO disputed_sides VALUES ('bybit', $1, $2)", *span)
+
+    assert "4 hours $400 sides disputed at Bybit" in totals(two)
+    assert "1 hour $100 longs $0, shorts $100" in totals(two)
+
+
+def test_time_that_nobody_watched_is_unknown_and_not_zero(two: SiteService) -> None:
+    assert totals(two).count("— We did not watch any venue.") == 4
+    assert "stale Totals up to" in two.look("/liquidations").text
+    assert "$0" not in totals(two)
+
+
+@pytest.mark.parametrize(
+    ("query", "coins"),
+    [
+        ("side=long", ["BTC"]),
+        ("q=ethereum", ["ETH"]),
+        ("least=1000", []),
+        ("least=nothing&side=up", ["ETH", "BTC"]),
+    ],
+)
+def test_single_liquidations_are_filtered(two: SiteService, query: str, coins: list[str]) -> None:
+    liquidated(two)
+    page = two.look(f"/liquidations?{query}")
+
+    if coins:
+        assert [row[1] for row in page.tables[0][1:]] == coins
+    else:
+        assert "We saw none of these in the last 24 hours." in page.text
+
+
+def test_an_unknown_coin_and_a_former_dated_page_show_no_other_data(two: SiteService) -> None:
+    liquidated(two)
 
     assert (
-        "Market data now comes from Hyperliquid, which publishes no liquidations. The "
-        "liquidations on this page are still from Bybit."
-    ) in two.look("/liquidations").text
+        "No venue that publishes liquidations lists a coin NOPE"
+        in two.look("/liquidations?q=NOPE").text
+    )
+    assert two.ask("/liquidations?day=yesterday").status_code == 404
 
 
 def test_a_single_venue_says_that_it_is_alone_and_that_it_publishes_none(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable
 from functools import partial
 from itertools import pairwise
-from typing import Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 import pytest
 from msgspec.structs import replace
@@ -18,8 +18,8 @@ from barograph.markets.liquidation_store import (
     contract_liquidations,
     known_liquidations,
     liquidation_columns,
-    liquidation_day,
     liquidation_series,
+    newest_liquidations,
     watched_shares,
 )
 from barograph.markets.liquidations import LiquidationHour, LiquidationTracker
@@ -28,7 +28,6 @@ from barograph.markets.samples import (
     DAYS,
     GRACE,
     NOT_RECORDED,
-    LiquidatedCoin,
     LiquidationColumn,
     LiquidationSeries,
     Measure,
@@ -52,7 +51,7 @@ from barograph.markets.store import (
     record_rows,
 )
 from barograph.venues.records import ContractName, Liquidation, Origin, Side
-from barograph.venues.spans import Span
+from barograph.venues.spans import Span, WatchedSpans
 from support.backends import on_sqlite
 from support.clock import START, HandClock
 from support.databases import DatabaseDouble
@@ -373,23 +372,39 @@ def test_time_that_nobody_watches_is_a_gap_up_to_now(record: Record) -> None:
 
 
 @pytest.mark.both_engines
-def test_day_of_liquidations_has_its_coins_its_largest_and_its_gaps(record: Record) -> None:
-    start = NOW // DAY * DAY - DAY
-    record.liquidate(start, "long", 3.0)
-    record.liquidate(start + HOUR, "long", 2.0)
-    record.liquidate(start + DAY - 1, "short", 4.0)
-    record.liquidate(start + DAY, "short", 8.0)
-    record.watch((start - HOUR, start + HOUR), (start + 7 * HOUR, NOW))
+def test_past_hours_have_their_sums_and_the_time_nobody_watched(record: Record) -> None:
+    end = NOW // MINUTE * MINUTE
+    record.liquidate(end - DAY, "long", 3.0)
+    record.liquidate(end - 4 * HOUR, "long", 2.0)
+    record.liquidate(end - 1, "short", 4.0)
+    record.liquidate(end, "short", 8.0)
+    record.watch((end - 2 * DAY, end - 5 * HOUR), (end - 3 * HOUR, end))
     reader = SeriesReader(record.database, HandClock(NOW), MIN_WATCHED, ["bybit"])
-    days = record.run(reader.liquidation_days())
+    spans = record.run(reader.past_hours("bybit"))
 
-    assert days.yesterday.coins == (LiquidatedCoin("BTC", 5.0, 4.0),)
-    assert [each.usd for each in days.yesterday.largest] == [4.0, 3.0, 2.0]
-    assert days.yesterday.watched_pct == 75.0
-    assert days.yesterday.gaps == ((start + HOUR, start + 7 * HOUR),)
-    assert days.latest.coins[0].short_usd == 12.0
-    assert days.heard_at == NOW
-    assert len(days.hours.columns) == 24
+    assert [(each.hours, each.unwatched, each.by_contract["BTCUSDT"]) for each in spans] == [
+        (1, 0, (0.0, 4.0)),
+        (4, HOUR, (2.0, 4.0)),
+        (12, 2 * HOUR, (2.0, 4.0)),
+        (24, 2 * HOUR, (5.0, 4.0)),
+    ]
+    assert {each.until for each in spans} == {end}
+
+
+@pytest.mark.both_engines
+def test_newest_liquidations_are_of_a_size_a_side_and_a_contract(record: Record) -> None:
+    record.liquidate(NOW - 3, "long", 3.0)
+    record.liquidate(NOW - 2, "long", 2.0)
+    record.liquidate(NOW - 1, "short", 4.0)
+
+    def newest(**given: Any) -> list[float]:
+        read = partial(newest_liquidations, venue="bybit", since=NOW - HOUR, limit=2, **given)
+        return [row.size * row.price for row in record.read(read)]
+
+    assert newest() == [4.0, 2.0]
+    assert newest(side="long") == [2.0, 3.0]
+    assert newest(least_usd=2.5) == [4.0, 3.0]
+    assert newest(contract="ETHUSDT") == []
 
 
 def test_past_regime_has_the_label_and_the_rate_of_its_time(record: Record) -> None:
@@ -469,7 +484,8 @@ def test_an_interval_has_one_watched_share_in_every_read(
             await contract_liquidations(tx, "bybit", ["BTCUSDT"], kept, grid),
         ]
         readings = await watched_shares(tx, "bybit", grid, end + after)
-        day = (await liquidation_day(tx, "bybit", start)).watched_pct
+        watched = await liquidation_store.watched_between(tx, "bybit", start, start + DAY)
+        day = WatchedSpans(watched).pct_within(start, start + DAY)
         if step == DAY:
             assert readings[start] == day < 100
         return [*([each.watched_pct for each in read] for read in columns), [*readings.values()]]
@@ -496,7 +512,10 @@ def test_every_statement_finds_its_rows_by_an_index(record: Record) -> None:
     assert f"{of_contract}at>? AND at<?)" in readings
     assert f"{of_contract}at=?)" in rate
     assert covered in plan(store._BY_CONTRACT, "bybit", 0, NOW)
-    assert covered in plan(store._LARGEST.sql, "bybit", 0, NOW, 20)
+    assert covered in plan(store._BY_AGE, "bybit", 0, NOW, 3, 2, 1)
+    newest = plan(store._newest().sql, "bybit", 0, 0, 20)
+    assert covered in newest
+    assert "TEMP B-TREE" not in newest
     assert by_time in hour
     assert by_time in regime
     assert all(by_span in each for each in columns)

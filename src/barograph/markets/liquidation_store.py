@@ -1,31 +1,25 @@
 """Reads recorded liquidations: single ones, sums by contract or time, and the time we watched."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
-from itertools import pairwise
 from operator import add
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from barograph.kit.database import Queryable, Statement, Transaction
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.liquidations import watched_time
 from barograph.markets.samples import (
-    LargeLiquidation,
-    LiquidatedCoin,
+    PAST_HOURS,
     LiquidatedHour,
+    LiquidatedHours,
     LiquidationColumn,
-    LiquidationDay,
-    LiquidationDays,
     LiquidationSeries,
     column_starts,
     known_until,
 )
 from barograph.markets.store import disputed_sides, recent_watched
-from barograph.markets.symbols import symbol_from
 from barograph.venues.spans import Span, WatchedSpans, watched_share
-
-LARGEST = 20
 
 
 class LiquidationRow(NamedTuple):
@@ -91,29 +85,6 @@ async def watched_between(
     return WatchedSpans((first, last) for first, last in rows).within(start, end)
 
 
-async def liquidation_day(tx: Transaction, venue: str, start: int) -> LiquidationDay:
-    """The liquidations of the 24 hours from `start`, which are kept for at least two days."""
-    end = start + DAY
-    sums = await sums_by_contract(tx, venue, start, end)
-    coins = [LiquidatedCoin(symbol_from(venue, name), *sides) for name, sides in sums.items()]
-    watched = await watched_between(tx, venue, start, end)
-    edges = pairwise([(start, start), *watched, (end, end)])
-    return LiquidationDay(
-        start,
-        end,
-        tuple(sorted(coins, key=lambda coin: (-coin.total_usd, coin.symbol))),
-        tuple(
-            LargeLiquidation(
-                row.at, symbol_from(venue, row.contract), row.side, row.size * row.price, row.price
-            )
-            for row in await _LARGEST.fetch(tx, venue, start, end, LARGEST)
-        ),
-        WatchedSpans(watched).pct_within(start, end),
-        tuple((since, until) for (_, since), (until, _) in edges if since < until),
-        tuple(await disputed_sides(tx, venue, start, end)),
-    )
-
-
 async def sums_by_contract(
     tx: Transaction, venue: str, start: int, end: int
 ) -> dict[str, tuple[float, float]]:
@@ -141,20 +112,56 @@ async def liquidation_series(
     return LiquidationSeries(days, starts.step, known.until, columns, begun)
 
 
-async def liquidation_days(
-    tx: Transaction, venue: str, now: int, min_watched_pct: float
-) -> LiquidationDays:
-    """The 24 hours up to the newest recorded minute, and the UTC day before that of `now`."""
+async def past_hours(tx: Transaction, venue: str, now: int) -> list[LiquidatedHours]:
+    """The last hours up to the newest recorded minute, from single liquidations."""
     known = await known_liquidations(tx, venue, now)
-    start = now // DAY * DAY - DAY
-    hours = range(start, start + DAY, HOUR)
-    columns = await liquidation_columns(tx, venue, known, hours, min_watched_pct)
-    return LiquidationDays(
-        known.watch.until,
-        await liquidation_day(tx, venue, known.until - DAY),
-        await liquidation_day(tx, venue, start),
-        LiquidationSeries(1, HOUR, known.until, columns),
-    )
+    until, starts = known.until, [known.until - each * HOUR for each in PAST_HOURS]
+    rows = await tx.fetch(_BY_AGE, venue, starts[-1], until, *starts[:-1])
+    disputed = WatchedSpans(await disputed_sides(tx, venue, starts[-1], until))
+    return [
+        LiquidatedHours(
+            venue,
+            until,
+            count,
+            until - start - known.watch.time_within(start, until),
+            _since(rows, place),
+            is_disputed=bool(disputed.within(start, until)),
+        )
+        for place, (count, start) in enumerate(zip(PAST_HOURS, starts, strict=True))
+    ]
+
+
+def _since(rows: Iterable[Sequence[Any]], place: int) -> dict[str, tuple[float, float]]:
+    """The sums of each contract since the start of one of the spans."""
+    sums: dict[str, tuple[float, float]] = {}
+    for contract, age, longs, shorts in rows:
+        if age <= place:
+            before = sums.get(contract, (0.0, 0.0))
+            sums[contract] = before[0] + longs, before[1] + shorts
+    return sums
+
+
+async def newest_liquidations(
+    queryable: Queryable,
+    venue: str,
+    since: int,
+    limit: int,
+    *,
+    least_usd: float = 0.0,
+    contract: str | None = None,
+    side: str | None = None,
+) -> list[LiquidationRow]:
+    """The newest liquidations since an instant of at least a size, newest first."""
+    filters = {"contract": contract, "side || ''": side}
+    given = {column: value for column, value in filters.items() if value is not None}
+    statement = _newest(*given)
+    return await statement.fetch(queryable, venue, since, least_usd, limit, *given.values())
+
+
+@cache
+def _newest(*columns: str) -> Statement[LiquidationRow]:
+    filters = "".join(f" AND {column} = ${place}" for place, column in enumerate(columns, 5))
+    return Statement(LiquidationRow, _NEWEST.replace("{filters}", filters))
 
 
 async def liquidation_columns(
@@ -289,14 +296,19 @@ SELECT contract || '', SUM(CASE side WHEN 'long' THEN size * price ELSE 0.0 END)
     SUM(CASE side WHEN 'short' THEN size * price ELSE 0.0 END) FROM liquidations
 WHERE venue = $1 AND at >= $2 AND at < $3 GROUP BY 1
 """
-_LARGEST = Statement(
-    LiquidationRow,
-    """
+# The age is the place of the shortest span that has it.
+_BY_AGE = """
+SELECT contract || '',
+    CASE WHEN at >= $4 THEN 0 WHEN at >= $5 THEN 1 WHEN at >= $6 THEN 2 ELSE 3 END,
+    SUM(CASE side WHEN 'long' THEN size * price ELSE 0.0 END),
+    SUM(CASE side WHEN 'short' THEN size * price ELSE 0.0 END) FROM liquidations
+WHERE venue = $1 AND at >= $2 AND at < $3 GROUP BY 1, 2
+"""
+_NEWEST = """
 SELECT {columns} FROM liquidations
-WHERE venue = $1 AND at >= $2 AND at < $3
-ORDER BY size * price DESC, at DESC, contract, side LIMIT $4
-""",
-)
+WHERE venue = $1 AND at >= $2 AND size * price >= $3{filters}
+ORDER BY at DESC, contract DESC, side DESC, size DESC, price DESC LIMIT $4
+"""
 _WATCHED_HOURS = """
 SELECT at - at % $4, SUM(watched_pct) FROM liquidation_hours
 WHERE venue = $1 AND at >= $2 AND at < $3 GROUP BY 1

@@ -159,56 +159,24 @@ class LiquidatedHour(NamedTuple):
     is_disputed: bool = False
 
 
-class LiquidatedCoin(NamedTuple):
-    """What was liquidated of one contract, in USD."""
-
-    symbol: str
-    long_usd: float
-    short_usd: float
-
-    @property
-    def total_usd(self) -> float:
-        """Both sides together."""
-        return self.long_usd + self.short_usd
+PAST_HOURS = (1, 4, 12, 24)
+"""The spans whose liquidations the site shows, the shortest first."""
 
 
-class LargeLiquidation(NamedTuple):
-    """One of the largest liquidations."""
+class LiquidatedHours(NamedTuple):
+    """What a venue liquidated in the `hours` before `until`."""
 
-    at: int
-    symbol: str
-    side: str
-    usd: float
-    price: float
+    venue: str
+    until: int
+    hours: int
+    unwatched: int
+    """The time in which we may have missed some, in milliseconds."""
 
+    by_contract: Mapping[str, tuple[float, float]]
+    """Longs and shorts in USD, by the contract's full name."""
 
-class LiquidationDay(NamedTuple):
-    """24 hours of a venue's liquidations, from single ones."""
-
-    start: int
-    end: int
-    coins: tuple[LiquidatedCoin, ...]
-    """The largest first."""
-
-    largest: tuple[LargeLiquidation, ...]
-    watched_pct: float
-    gaps: tuple[tuple[int, int], ...]
-    """The spans in which we may have missed some."""
-
-    disputed: tuple[tuple[int, int], ...] = ()
-    """The spans in which the sides were disputed."""
-
-
-class LiquidationDays(NamedTuple):
-    """The last 24 hours and the UTC day before today."""
-
-    heard_at: int | None
-    """Up to when we watched; None if not at all in the last day."""
-
-    latest: LiquidationDay
-    yesterday: LiquidationDay
-    hours: LiquidationSeries
-    """Yesterday by the hour."""
+    is_disputed: bool = False
+    """Whether the sides were disputed at any time of it."""
 
 
 class PastRegime(NamedTuple):

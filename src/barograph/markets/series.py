@@ -20,8 +20,8 @@ from barograph.markets.frames import NEAR, nearest
 from barograph.markets.last_known import KEPT_FOR
 from barograph.markets.liquidation_store import (
     liquidated_hour,
-    liquidation_days,
     liquidation_series,
+    past_hours,
 )
 from barograph.markets.listings import listings_of, recorded_coins
 from barograph.markets.samples import (
@@ -31,7 +31,7 @@ from barograph.markets.samples import (
     NOT_RECORDED,
     STEPS,
     LiquidatedHour,
-    LiquidationDays,
+    LiquidatedHours,
     LiquidationSeries,
     Measure,
     PastRegime,
@@ -119,11 +119,10 @@ class SeriesReader:
             ),
         )
 
-    async def liquidation_days(self) -> LiquidationDays:
-        """The last 24 hours and yesterday, by coin; raises as `reading` does."""
+    async def past_hours(self, venue: str) -> list[LiquidatedHours]:
+        """What a venue liquidated in each of `PAST_HOURS`; raises as `reading` does."""
         return await self.once(
-            "liquidation days",
-            lambda tx, minute: liquidation_days(tx, self.venue, minute, self.min_watched_pct),
+            ("past hours", venue), lambda tx, minute: past_hours(tx, venue, minute)
         )
 
     async def regimes(self, name: ContractName, days_ago: Sequence[int]) -> list[PastRegime]:

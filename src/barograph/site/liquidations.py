@@ -1,151 +1,230 @@
-"""`/liquidations`: what was liquidated, and how complete that number is."""
+"""`/liquidations`: what was liquidated at all venues, and how complete that is."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar, NamedTuple
 
 from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from barograph.kit.text import coverage, usd
-from barograph.kit.timestamps import MINUTE, SECOND
+from barograph.errors import InvalidRequest, NotFound
+from barograph.kit.database import Transaction
+from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
+from barograph.markets.cross import CrossMarket
 from barograph.markets.liquidation_endpoints import LIQUIDATIONS_PATH
-from barograph.markets.samples import LiquidatedCoin, LiquidationDay, LiquidationDays
-from barograph.markets.symbols import is_normalized
-from barograph.markets.view import PERPETUALS, is_fresh
+from barograph.markets.liquidation_store import LiquidationRow, newest_liquidations
+from barograph.markets.liquidations import SIDES
+from barograph.markets.samples import PAST_HOURS, LiquidatedHours
+from barograph.markets.symbols import has_page, symbol_from
+from barograph.markets.view import is_fresh
 from barograph.site.chart_reader import ChartReader
-from barograph.site.charts.columns import column_chart
-from barograph.site.paths import LIQUIDATIONS_PAGE, MARKETS_PATH
+from barograph.site.coin_text import titles_of
+from barograph.site.paths import LIQUIDATIONS_PAGE
 from barograph.site.responses import Page, PageRouter
-from barograph.site.series_charts import Chart
 from barograph.site.site import Site
+from barograph.site.table_query import Order, TableQuery
 from barograph.site.templating import duration_text, utc_text
-from barograph.venues.facts import Venue
+from barograph.venues.facts import Completeness
 from barograph.venues.registry import VENUES
 
-PERIODS = {"latest": "Last 24 hours", "yesterday": "Yesterday"}
 COINS_SHOWN = 25
-GAPS_SHOWN = 3
-ALL = 100.0
+NEWEST_SHOWN = 40
+FOR_MS = 5 * SECOND
+"""How long a page is cached: the newest liquidations are stored every few seconds."""
 
-_PUBLISHED = {
-    "all": "{} publishes every liquidation",
-    "largest per second": "{} publishes only the largest liquidation per second and contract",
-    "incomplete": "{} publishes only some liquidations",
+LEAST_SHARE_PCT = 0.001
+LONG_GAP = 0.01
+"""Only a longer part of the time is named beside a total."""
+
+PUBLISHES: Mapping[Completeness, str] = {
+    "all": "every liquidation",
+    "largest per second": "only the largest per second and contract",
+    "incomplete": "only some",
+    "none": "none",
 }
+Names = Mapping[tuple[str, str], str]
+"""The coin of each contract, by venue and full name."""
 
 
-class DayFacts(NamedTuple):
-    """The chosen 24 hours of liquidations, as the page shows them."""
+class LiquidationQuery(TableQuery, frozen=True):
+    """Which single liquidations to list."""
 
-    key: str
-    """One of `PERIODS`."""
+    order: Order = "asc"
+    least: str = ""
+    side: str = ""
+    limits: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "side": SIDES,
+        "least": ("1000", "10000", "100000", "1000000"),
+    }
 
-    day: LiquidationDay
-    venue: Venue
-    unwatched: Sequence[str]
-    """The contracts whose liquidations the venue does not publish."""
 
-    @property
-    def is_known(self) -> bool:
-        """Whether we watched at all."""
-        return self.day.watched_pct > 0
+class Sides(NamedTuple):
+    """Liquidated longs and shorts, in USD."""
 
-    @property
-    def total(self) -> LiquidatedCoin:
-        """All coins together."""
-        return _together("All", self.day.coins)
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether nothing can be missing; otherwise each amount is a lower bound."""
-        is_all = self.venue.liquidations == "all" and not self.unwatched
-        return is_all and self.day.watched_pct >= ALL
+    long_usd: float = 0.0
+    short_usd: float = 0.0
 
     @property
-    def sentence(self) -> str:
-        """How much was liquidated, and what share of it was longs."""
-        when = "yesterday" if self.key == "yesterday" else "in the last 24 hours"
-        if not self.is_known:
-            return f"We did not watch {self.venue.title} {when}, so the total is unknown."
-        total = self.total
-        if total.total_usd <= 0:
-            return f"We saw no liquidation at {self.venue.title} {when}."
-        if self.day.disputed:
-            times = ", ".join(_gap_text(*span) for span in self.day.disputed)
-            total_usd = f"{usd(total.total_usd)} was liquidated at {self.venue.title} {when}."
-            return f"{total_usd} Its sides contradict the price and may be wrong: {times}."
-        return (
-            f"Longs were {100 * total.long_usd / total.total_usd:.1f} % of the value liquidated at "
-            f"{self.venue.title} {when}: {usd(total.long_usd)} of {usd(total.total_usd)}."
+    def total_usd(self) -> float:
+        """Both together."""
+        return self.long_usd + self.short_usd
+
+    @property
+    def bar(self) -> Markup:
+        """The share of each side; the text beside it says the same."""
+        width = 100 * self.long_usd / (self.total_usd or 1.0)
+        # Safe: it holds only numbers.
+        return Markup(  # noqa: S704
+            '<svg class="parts" viewBox="0 0 100 1" preserveAspectRatio="none" aria-hidden="true">'
+            f'<path class="long" d="M0 0h{width:.1f}v1H0z"/>'
+            f'<path class="short" d="M{width:.1f} 0H100v1H{width:.1f}z"/></svg>'
+        )
+
+
+def sides_of(sums: Iterable[tuple[float, float]]) -> Sides:
+    """Add up longs and shorts."""
+    longs, shorts = zip((0.0, 0.0), *sums, strict=True)
+    return Sides(sum(longs), sum(shorts))
+
+
+class Hours(NamedTuple):
+    """The last hours at some venues together."""
+
+    hours: int
+    venues: Sequence[LiquidatedHours]
+
+    @property
+    def watched(self) -> list[LiquidatedHours]:
+        """The venues that we watched at least for a part of the time."""
+        return [each for each in self.venues if each.unwatched < self.hours * HOUR]
+
+    @property
+    def sides(self) -> Sides | None:
+        """What we saw; None if we did not watch."""
+        sums = [sides for each in self.watched for sides in each.by_contract.values()]
+        return sides_of(sums) if self.watched else None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing can be missing; otherwise an amount is a lower bound."""
+        return all(
+            VENUES[each.venue].liquidations == "all" and not each.unwatched for each in self.venues
         )
 
     @property
-    def completeness(self) -> str:
-        """How complete every amount of the period is, and what is missing."""
-        if not self.is_known:
-            return ""
-        bound = "Complete" if self.is_complete else "Lower bounds"
-        published = _PUBLISHED[self.venue.liquidations].format(self.venue.title)
-        if self.unwatched:
-            published += f", except those of {_contracts(self.unwatched)}"
-        but = "and we covered" if self.day.watched_pct >= ALL else "but we covered only"
-        covered = f"{but} {coverage(self.day.watched_pct)} of the time"
-        return f"{bound}: {published}, {covered}.{self._missing}"
+    def lost(self) -> str:
+        """How long we did not watch."""
+        longest = max(each.unwatched for each in self.venues)
+        if longest >= self.hours * HOUR:
+            return "all the time"
+        return lasting(longest) if longest else "none"
 
     @property
-    def _missing(self) -> str:
-        gaps = self.day.gaps
-        if not gaps:
-            return ""
-        longest = sorted(gaps, key=lambda gap: gap[0] - gap[1])[:GAPS_SHOWN]
-        listed = ", ".join(_gap_text(*gap) for gap in sorted(longest))
-        if len(gaps) == 1:
-            return f" Missing: {listed}."
-        lost = _lasting(sum(end - start for start, end in gaps))
-        which = ", the longest" if len(gaps) > GAPS_SHOWN else ""
-        return f" Missing: {lost} in {len(gaps)} gaps{which}: {listed}."
+    def missing(self) -> str:
+        """Where and how long we did not watch; the table by venue has the short gaps."""
+        gaps = [
+            f"{titles_of([each.venue])} {Hours(self.hours, [each]).lost}"
+            for each in self.venues
+            if each.unwatched >= LONG_GAP * self.hours * HOUR
+        ]
+        if gaps:
+            return f"Not watched: {', '.join(gaps)}."
+        return f"Watched {'nearly ' if any(e.unwatched for e in self.venues) else ''}all the time."
 
     @property
-    def rows(self) -> list[LiquidatedCoin]:
-        """All coins, the largest ones, and one row for the others."""
-        shown, others = self.day.coins[:COINS_SHOWN], self.day.coins[COINS_SHOWN:]
-        rest = [_together(f"{len(others)} others", others)] if others else []
-        return [self.total, *shown, *rest]
+    def disputed(self) -> str:
+        """The venues whose sides may be wrong."""
+        return titles_of(each.venue for each in self.venues if each.is_disputed)
 
 
-def _together(name: str, coins: Sequence[LiquidatedCoin]) -> LiquidatedCoin:
-    longs = sum(coin.long_usd for coin in coins)
-    return LiquidatedCoin(name, longs, sum(coin.short_usd for coin in coins))
-
-
-def in_use_text(venue: Venue, in_use: Venue) -> str:
-    """Which venue the liquidations are of, if market data comes from another; empty otherwise."""
-    if venue.name == in_use.name:
-        return ""
-    none = ", which publishes no liquidations" if in_use.liquidations == "none" else ""
-    return (
-        f"Market data now comes from {in_use.title}{none}. The liquidations on "
-        f"this page are still from {venue.title}."
-    )
-
-
-def _contracts(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{len(names):,} contracts"
-
-
-def _lasting(milliseconds: int) -> str:
+def lasting(milliseconds: int) -> str:
+    """A duration, rounded up to seconds if it is short."""
     if milliseconds < MINUTE:
         return f"{-(-milliseconds // SECOND)} s"
     return duration_text(milliseconds)
 
 
-def _gap_text(start: int, end: int) -> str:
-    first, last = utc_text(start), utc_text(end)
-    if end - start < MINUTE:
-        return f"{_lasting(end - start)} at {first[:16]} UTC"
-    return f"{first[:16]} to {last[11:16]} UTC"
+class CoinRow(NamedTuple):
+    """A coin in the last hours."""
+
+    name: str
+    totals: Sequence[float]
+    """Of each of `PAST_HOURS`, in USD."""
+
+    sides: Sides
+    """Of the longest of them."""
+
+    share_pct: float | None
+    """Of its open interest; None if that is unknown."""
+
+    @property
+    def share_text(self) -> str:
+        """The share in words; more than nothing is never 0."""
+        if self.share_pct is None:
+            return "—"
+        is_tiny = 0 < self.share_pct < LEAST_SHARE_PCT
+        return f"under {LEAST_SHARE_PCT} %" if is_tiny else f"{self.share_pct:.3f} %"
+
+    @property
+    def has_page(self) -> bool:
+        """Whether an address can have its name."""
+        return has_page(self.name)
+
+
+def coin_rows(hours: Sequence[Hours], names: Names, market: CrossMarket | None) -> list[CoinRow]:
+    """The coins with the largest liquidations, and all coins together."""
+    sums: dict[str, list[list[tuple[float, float]]]] = defaultdict(lambda: [[] for _ in hours])
+    for place, span in enumerate(hours):
+        for each in span.watched:
+            for contract, sides in each.by_contract.items():
+                sums[_name(names, each.venue, contract)][place].append(sides)
+    rows = [
+        CoinRow(
+            name,
+            [sides_of(of).total_usd for of in each],
+            sides_of(each[-1]),
+            _share(market, name, sides_of(each[-1]).total_usd),
+        )
+        for name, each in sums.items()
+    ]
+    rows.sort(key=lambda row: (-row.sides.total_usd, row.name))
+    return rows[:COINS_SHOWN]
+
+
+def _share(market: CrossMarket | None, name: str, total_usd: float) -> float | None:
+    """The share of the open interest at all venues, with the last known of missing ones."""
+    coin = None if market is None else market.coins.get(name)
+    held = None if coin is None else coin.open_interest.with_missing_usd
+    return 100 * total_usd / held if held else None
+
+
+def _name(names: Names, venue: str, contract: str) -> str:
+    return names.get((venue, contract)) or symbol_from(venue, contract)
+
+
+class NewestRow(NamedTuple):
+    """A single liquidation."""
+
+    name: str
+    venue: str
+    when: str
+    side: str
+    usd: float
+    price: float
+    has_page: bool
+
+
+class VenueNow(NamedTuple):
+    """A venue that publishes liquidations."""
+
+    name: str
+    hours: Sequence[Hours]
+    publishes: str
+    watched_until: int | None
+    bound: int | None
+    """When its last 24 hours stop being current; None if they are not."""
 
 
 def liquidation_routes(router: PageRouter, site: Site, charts: ChartReader) -> None:
@@ -153,60 +232,111 @@ def liquidation_routes(router: PageRouter, site: Site, charts: ChartReader) -> N
 
     @router.get(LIQUIDATIONS_PAGE)
     async def read_liquidations(request: Request) -> Response:
-        day = request.query_params.get("day") or "latest"
-        if day not in PERIODS:  # a dated link must not show other data
+        if "day" in request.query_params:  # a dated link must not show other data
             raise HTTPException(404)
-        query = b"" if day == "latest" else f"day={day}".encode()
+        query = LiquidationQuery.parse(request.query_params)
+        cache_key = None if query.search else query.text.encode()
         return await site.respond(
-            request, lambda now: _liquidations(site, charts, day, now), query=query
+            request, lambda now: _liquidations(site, charts, query, now), query=cache_key
         )
 
 
-async def _liquidations(site: Site, charts: ChartReader, day: str, now: int) -> Page:
-    venue = VENUES[site.series.venue]
-    if venue.liquidations == "none":
-        body = site.templates.render(
-            "liquidations.html", here=MARKETS_PATH, venue=venue, api_path=LIQUIDATIONS_PATH
-        )
-        return Page(body, since=now, until=now + MINUTE)
-    days = await site.series.liquidation_days()
-    reading, in_use = site.markets.reading(site.board, venue.name), site.board.latest(PERPETUALS)
-    heard_at, listed = _heard_at(site, days), site.markets.contracts(site.board) or {}
-    bound = _bound(site, heard_at, now)
-    chosen = days.yesterday if day == "yesterday" else days.latest
-    facts = DayFacts(day, chosen, venue, [] if reading is None else reading.unwatched)
-    if day == "latest":
-        chart: Chart | Markup = (await charts.liquidations(1))._replace(
-            page=f"{LIQUIDATIONS_PAGE}#liquidations"
-        )
-    else:
-        chart = column_chart(days.hours, prefix="chart-yesterday", name="Liquidations yesterday")
+async def _liquidations(site: Site, charts: ChartReader, query: LiquidationQuery, now: int) -> Page:
+    venues = [each for each in site.series.venues if VENUES[each].liquidations != "none"]
+    silent = [each for each in site.series.venues if each not in venues]
+    values = {"venues": [], "silent": titles_of(silent), "query": query}
+    if venues:
+        values |= await _contents(site, charts, query, venues, now)
     body = site.templates.render(
-        "liquidations.html",
-        here=MARKETS_PATH,
-        venue=venue,
-        periods=PERIODS,
-        chosen=facts,
-        chart=chart,
-        min_coverage_pct=site.series.min_watched_pct,
-        symbols={symbol for symbol in listed if is_normalized(symbol)},
-        bound=bound,
-        heard_at=heard_at,
-        other="" if in_use is None else in_use_text(venue, VENUES[in_use.venue]),
-        api_path=LIQUIDATIONS_PATH,
+        "liquidations.html", here=LIQUIDATIONS_PAGE, api_path=LIQUIDATIONS_PATH, **values
     )
-    minute = now // MINUTE * MINUTE + MINUTE  # then the record is read again
-    return Page(body, since=now, until=minute if bound is None else min(minute, bound))
+    return Page(body, since=now, until=now + (FOR_MS if venues else MINUTE))
 
 
-def _heard_at(site: Site, days: LiquidationDays) -> int | None:
-    """Up to when we watched: the record is read only once per minute, the board is newer."""
-    counted = site.markets.liquidations(site.board, site.series.venue)
-    times = (days.heard_at, None if counted is None else counted.watched_until)
-    return max((time for time in times if time is not None), default=None)
+async def _contents(
+    site: Site, charts: ChartReader, query: LiquidationQuery, venues: Sequence[str], now: int
+) -> dict[str, object]:
+    market, spans = await site.compared(), [await site.series.past_hours(each) for each in venues]
+    hours = [Hours(each[0].hours, each) for each in zip(*spans, strict=True)]
+    names = _names(site, market)
+    shown = [_venue(site, each, venue, now) for each, venue in zip(spans, venues, strict=True)]
+    chart = await charts.liquidations(1)
+    return {
+        "venues": shown,
+        "hours": hours,
+        "until": max(each.until for each in hours[0].venues),
+        "coins": coin_rows(hours, names, market),
+        "newest": await _newest(site, query, venues, names, now),
+        "bound": min((each.bound for each in shown if each.bound is not None), default=None),
+        "chart": chart._replace(page=f"{LIQUIDATIONS_PAGE}#liquidations"),
+        "past_hours": PAST_HOURS,
+        "usual": titles_of(each for each in venues if VENUES[each].liquidations == "all"),
+    }
 
 
-def _bound(site: Site, heard_at: int | None, now: int) -> int | None:
-    """When the last 24 hours stop being current; None if they are not."""
-    limit = site.cross.limits.liquidations
-    return None if heard_at is None or not is_fresh(heard_at, limit, now) else heard_at + limit
+def _venue(site: Site, spans: Sequence[LiquidatedHours], venue: str, now: int) -> VenueNow:
+    facts, limit = site.cross.facts(site.board)[venue], site.cross.limits.liquidations
+    watched_until = None if facts.totals is None else facts.totals.watched_until
+    is_watched = watched_until is not None and is_fresh(watched_until, limit, now)
+    unwatched = 0 if facts.reading is None else len(facts.reading.unwatched)
+    publishes = PUBLISHES[VENUES[venue].liquidations]
+    return VenueNow(
+        VENUES[venue].title,
+        [Hours(each.hours, [each]) for each in spans],
+        f"{publishes}, none of {unwatched:,} contracts" if unwatched else publishes,
+        watched_until,
+        watched_until + limit if is_watched and watched_until is not None else None,
+    )
+
+
+def _names(site: Site, market: CrossMarket | None) -> Names:
+    """The coin of each contract, from readings of any age: what was liquidated stays true."""
+    names = {
+        (venue, each.contract): each.asset
+        for venue, known in site.cross.facts(site.board).items()
+        if known.reading is not None
+        for each in known.reading.contracts
+    }
+    for coin in () if market is None else market.coins.values():
+        for entry in coin.venues:
+            if entry.state == "different asset" and entry.contract is not None:
+                other = f"{coin.asset} at {VENUES[entry.venue].title}"
+                names[entry.venue, entry.contract.contract] = other
+    return names
+
+
+async def _newest(
+    site: Site, query: LiquidationQuery, venues: Sequence[str], names: Names, now: int
+) -> list[NewestRow] | None:
+    """The newest liquidations that a query asks for; None if it names no coin."""
+    asked: list[tuple[str, str | None]] = [(venue, None) for venue in venues]
+    if query.search:
+        try:
+            asset = site.cross.asset(query.search)
+        except (InvalidRequest, NotFound):
+            return None
+        asked = [(venue, name) for (venue, name), coin in names.items() if coin == asset]
+
+    async def read(tx: Transaction) -> list[tuple[str, LiquidationRow]]:
+        return [
+            (venue, row)
+            for venue, contract in asked
+            for row in await newest_liquidations(
+                tx,
+                venue,
+                now - DAY,
+                NEWEST_SHOWN,
+                least_usd=float(query.least or 0),
+                contract=contract,
+                side=query.side or None,
+            )
+        ]
+
+    found = sorted(await site.database.read(read), key=lambda each: each[1], reverse=True)
+    rows = []
+    for venue, row in found[:NEWEST_SHOWN]:
+        name, value = _name(names, venue, row.contract), row.size * row.price
+        title, when = VENUES[venue].title, utc_text(row.at)[5:19]
+        when = when[6:] if row.at >= now // DAY * DAY else when  # yesterday's have a date
+        rows.append(NewestRow(name, title, when, row.side, value, row.price, has_page(name)))
+    return rows
