@@ -40,6 +40,7 @@ CONTENT = {
     "/heatmap": {".map a[href*=markets]": 25, ".legend li": 10},
     "/heatmap?by=change": {"[aria-current]:text-is('Price change in 24 h')": 1, ".map a": 25},
     "/funding": {"tbody tr td small": 100, "thead a[href*=sort]": 8},
+    "/open-interest": {"#quadrants h2": 4, "tbody tr": 10},
     "/liquidations": {"#totals .big": 4, "#by-hour svg": 1, "tbody tr": 40},
     "/briefs": {".cards li h2 a": 20, "a[rel=next]": 1},
     "brief": {"article p": 2, "article td": 4, "main details > summary": 1, "#citation": 1},

@@ -8,6 +8,7 @@ import pytest
 
 from barograph.board.feeds import Publication
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
+from barograph.markets.frames import stored
 from barograph.markets.view import DAY_AGO
 from barograph.site.funding import FundingQuery
 from barograph.venues.records import Frame, Liquidation, PastValues
@@ -211,6 +212,24 @@ def test_every_heading_leads_to_an_order_that_is_read_back() -> None:
         query = FundingQuery().sorted_by(sort).sorted_by(sort)
         given = dict(each.split("=") for each in query.text.split("&") if each)
         assert FundingQuery.parse(given) == query
+
+
+def test_coins_are_grouped_by_the_directions_of_price_and_positions(two: SiteService) -> None:
+    before = {"BTCUSDT": PastValues(60_000.0, 4e9, 40_000.0), "ETHUSDT": PastValues(1.0, 1e9, 1e9)}
+    hour = Frame(START - HOUR, {"BTCUSDT": PastValues(60_000.0, 4e9, 80_000.0)})
+    btc = changed(BTC, open_interest_usd=5e9, open_interest_coins=50_000.0)
+    two.service.put(bybit(btc, ETH), Publication.of(DAY_AGO, Frame(START - DAY, before)))
+    two.service.record_market(frames=[stored(hour)])
+    page = two.look("/open-interest")
+    text = page.text.replace("\xa0", " ")
+
+    assert "Price up, positions up 1 coin, often new longs: +$1.00B (price +" in text
+    (group,) = page.tables
+    row = [cell.replace("\xa0", " ") for cell in group[-1]]
+    assert row[:5] == ["BTC", "+11.7 %", "-37.5 %", "—", "+25.0 %"]
+    assert "we don't know the changes of 1" in text  # ETH sends no coins
+    two.clock.now += 30_000
+    assert "We have no current reading of any venue." in two.look("/open-interest").text
 
 
 def liquidated(site: SiteService, *, gap: int = 0) -> None:

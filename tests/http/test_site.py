@@ -16,7 +16,16 @@ from support.service import BASE_URL
 
 PAGES = (
     *("/", "/markets", "/venues", "/signals", "/briefs", "/guides", "/record"),
-    *("/developers", "/pricing", "/status", "/heatmap", "/funding", "/liquidations", "/accuracy"),
+    *(
+        "/developers",
+        "/pricing",
+        "/status",
+        "/heatmap",
+        "/funding",
+        "/open-interest",
+        "/liquidations",
+        "/accuracy",
+    ),
 )
 PATHS = [
     *PAGES,

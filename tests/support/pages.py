@@ -173,7 +173,7 @@ class Checked(HTMLParser):
         if tag == "img":
             assert given["alt"]
         if tag == "th":
-            assert given["scope"] in {"row", "col"}
+            assert given["scope"] in {"row", "col", "colgroup"}
         if tag == "label":
             self.labels.append(given["for"])
         if tag == "input" and given.get("type") != "hidden":

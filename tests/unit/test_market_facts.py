@@ -84,7 +84,7 @@ def table_of(view: MarketView, weeks: Mapping[str, Week] | None = None) -> Marke
 
 
 def full_table(contracts: tuple[Perpetual, ...] = MARKET) -> MarketTable:
-    held = {"BTC": 50.0, "ETH": 25.0}
+    held = {"BTC": 50.0, "ETH": 24.0}
     listed = tuple(changed(each, open_interest_coins=held.get(each.base)) for each in contracts)
     view = view_of(listed, watched=LIQUIDATED, day_ago=DAY_AGO)
     return table_of(view, {"BTCUSDT": RISING})
@@ -169,7 +169,7 @@ def test_a_row_has_every_number_with_its_interval_and_a_dash_for_what_is_not_kno
         *("BTC", "67,000.5", "+11.67", "+0.01008h", "$5.00B", "+25.0", "+11.7"),
         *("$1.23M$45.6k", "61.5"),
     ]
-    assert cells(found, "ETH")[2:6] == ["-2.77", "-0.01258h", "$2.50B", "-3.8"]
+    assert cells(found, "ETH")[2:6] == ["-2.77", "-0.01258h", "$2.50B", "-7.7"]
     assert cells(found, "1000PEPE") == [
         *("1000PEPE", "0.012000", "—", "+0.01004h", "$90.00M", "—", "—", "$0$0", "—")
     ]

@@ -141,14 +141,18 @@ class SeriesReader:
 
     async def week_ago(self, reading: Perpetuals) -> Frame:
         """What changes of 7 days compare with; raises as `reading` does."""
+        return await self.past_frame(reading, 7 * DAY)
+
+    async def past_frame(self, reading: Perpetuals, ago: int) -> Frame:
+        """What changes since some time before a reading compare with; raises as `reading` does."""
         venue, around = reading.venue, NEAR + MINUTE
         frames = await self.once(
-            ("week ago", venue),
+            ("past frame", venue, ago),
             lambda tx, minute: frames_between(
-                tx, venue, minute - 7 * DAY - around, minute - 7 * DAY + around
+                tx, venue, minute - ago - around, minute - ago + around
             ),
         )
-        return nearest(frames, reading.as_of - 7 * DAY)
+        return nearest(frames, reading.as_of - ago)
 
     async def week_of(self, name: ContractName) -> Mapping[Measure, WeekOfValues]:
         """The charted measures of one contract in the last week, as `week`."""

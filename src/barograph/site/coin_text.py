@@ -185,17 +185,18 @@ def change_sentence(coin: CrossCoin) -> str:
     quadrant, text = change.quadrant, ""
     if quadrant is not None:
         text = f"In 24 hours: price {quadrant[0]}, positions {quadrant[1]}. "
-    moved = f"Open interest changed by {_signed(change.change_usd)}"
+    moved = f"Open interest changed by {signed_usd(change.change_usd)}"
     if change.price_effect_usd is not None:
         positions = change.change_usd - change.price_effect_usd
         moved += (
-            f": {_signed(change.price_effect_usd)} because of the price, {_signed(positions)} "
-            "because of positions"
+            f": {signed_usd(change.price_effect_usd)} because of the price, "
+            f"{signed_usd(positions)} because of positions"
         )
     return f"{text}{moved}. The same venues then and now: {titles_of(change.venues)}."
 
 
-def _signed(amount: float) -> str:
+def signed_usd(amount: float) -> str:
+    """An amount with its sign, such as `-$1.23M`."""
     return f"{'-' if amount < 0 else '+'}{usd(abs(amount))}"
 
 

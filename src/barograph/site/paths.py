@@ -17,6 +17,7 @@ CROSS_FOLDER = f"{CROSS_PAGE}/"
 VENUES_PAGE = "/venues"
 HEATMAP_PAGE = "/heatmap"
 FUNDING_PAGE = "/funding"
+OPEN_INTEREST_PAGE = "/open-interest"
 CARRY_PAGE = "/carry"
 LIQUIDATIONS_PAGE = "/liquidations"
 SIGNALS_FOLDER = SIGNAL_PAGES
@@ -46,6 +47,7 @@ PLACES = {
     "venues": VENUES_PAGE,
     "heatmap": HEATMAP_PAGE,
     "funding": FUNDING_PAGE,
+    "interest": OPEN_INTEREST_PAGE,
     "liquidations": LIQUIDATIONS_PAGE,
     "signals": SIGNALS_PAGE,
     "briefs": BRIEFS_PAGE,

@@ -36,6 +36,7 @@ from barograph.site.home import home_routes
 from barograph.site.keys import KeyPages
 from barograph.site.liquidations import liquidation_routes
 from barograph.site.markets import market_page_routes
+from barograph.site.open_interest import open_interest_routes
 from barograph.site.paths import (
     BRIEFS_FOLDER,
     CHART_FOLDER,
@@ -116,6 +117,7 @@ def page_routes(site: Site, parts: SiteParts) -> list[Router]:
     venues_routes(router, site)
     heatmap_routes(router, site)
     funding_routes(router, site)
+    open_interest_routes(router, site)
     liquidation_routes(router, site, charts)
     signal_page_routes(router, site)
     # Before the briefs, whose path template matches too.
