@@ -396,7 +396,7 @@ def _is_one_of_many(target: str) -> bool:
 
     Some stand for all, because one address may cause only 600 renders per minute.
     """
-    filtered = re.match(r".*/(?:markets\?.*&.*&|briefs/coin/.*\?)", target)
+    filtered = re.match(r".*/(?:(?:markets|funding|liquidations)\?.*&.*&|briefs/coin/.*\?)", target)
     if filtered or re.match(r".*/briefs/(?:daily-wrap-)?\d{4}-\d\d-\d[1-9]", target):
         return True
     found = re.match(r".*/(?:markets|data|cross|chart)/([A-Z0-9]+)", target)

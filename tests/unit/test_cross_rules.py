@@ -17,6 +17,7 @@ from barograph.markets.reader import CrossReader
 from barograph.markets.settlements import SHORTEST_WINDOW, SettledSums, SettledWindows
 from barograph.markets.view import FreshnessLimits
 from barograph.settings import Settings
+from barograph.site.coin_text import volume_shares
 from barograph.venues.records import Frame, PastValues, Perpetual, Perpetuals
 from barograph.venues.registry import BINANCE, BYBIT, HYPERLIQUID, VENUES, coin_of
 from support.clock import START as NOW
@@ -248,6 +249,13 @@ def test_volume_and_prices_are_of_the_known_venues() -> None:
     assert (found.volume.usd, found.volume.coins) == (500.0, 5.0)
     assert [each.venue for each in found.volume.missing] == [HYPERLIQUID, BINANCE]
     assert found.prices == PriceRange(99.0, BYBIT, 100.0, HYPERLIQUID)
+
+
+def test_a_share_of_the_volume_is_only_of_coins_whose_volume_is_known() -> None:
+    sends = facts(BYBIT, contract(BYBIT, volume_24h_usd=500.0, volume_24h_coins=5.0))
+
+    assert volume_shares(compared(sends, *three()[1:])) == {}  # nothing known of the two others
+    assert volume_shares(compared(sends)) == {BYBIT: 100.0}
 
 
 def day_ago(venue: str, usd: float, coins: float | None, price: float) -> Frame:

@@ -120,7 +120,7 @@ Open:
   Market state  {base}/api/agent/market-state
   A perpetual   {base}/api/agent/derivatives?symbol=ETH
   Perpetuals    {base}/api/v1/perpetuals
-  All venues    {base}/cross (API: {base}/api/v1/cross)
+  All venues    {base}/markets (API: {base}/api/v1/cross)
   A series      {base}/api/v1/series/funding?symbol=ETH
   Events        {base}/api/v1/events (add /stream to wait for more)
   Briefs        {base}/api/agent/briefs

@@ -59,7 +59,10 @@ def volume_shares(market: CrossMarket) -> dict[str, float]:
     """The share of each venue in the volume of all coins, what is missing included, in percent."""
     whole, shares = 0.0, dict.fromkeys(market.facts, 0.0)
     for coin in market.coins.values():
-        whole += coin.volume.with_missing_usd or 0.0
+        total = coin.volume.with_missing_usd
+        if total is None:
+            continue
+        whole += total
         for entry in coin.venues:
             if entry.state != "different asset" and PRICE not in entry.disputed:
                 shares[entry.venue] += entry.volume_usd or 0.0

@@ -15,7 +15,7 @@ from barograph.markets.cross_documents import CROSS_PATH
 from barograph.markets.symbols import has_page
 from barograph.site.coin_text import missing_text, signed_usd, titles_of
 from barograph.site.home_content import FLOOR_USD, change_text
-from barograph.site.paths import MARKETS_PATH, OPEN_INTEREST_PAGE
+from barograph.site.paths import OPEN_INTEREST_PAGE
 from barograph.site.responses import Page, PageRouter
 from barograph.site.site import INCOMPLETE_PAGE_MS, Site, or_none
 from barograph.site.templating import interest_tint, shown
@@ -149,7 +149,7 @@ async def _open_interest(site: Site, now: int) -> Page:
         found = await asyncio.to_thread(quadrants, market, frames)
     body = site.templates.render(
         "open_interest.html",
-        here=MARKETS_PATH,
+        here=OPEN_INTEREST_PAGE,
         market=market,
         found=found,
         hours=HOURS,

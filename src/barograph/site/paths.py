@@ -47,7 +47,7 @@ PLACES = {
     "venues": VENUES_PAGE,
     "heatmap": HEATMAP_PAGE,
     "funding": FUNDING_PAGE,
-    "interest": OPEN_INTEREST_PAGE,
+    "open_interest": OPEN_INTEREST_PAGE,
     "liquidations": LIQUIDATIONS_PAGE,
     "signals": SIGNALS_PAGE,
     "briefs": BRIEFS_PAGE,
@@ -72,19 +72,23 @@ PAGES = tuple(PLACES.values())
 MOVED = (CROSS_PAGE, CARRY_PAGE)
 """Former pages, which redirect."""
 
-_MAIN = ("markets", "funding", "liquidations", "heatmap", "signals", "briefs")
-_SECOND = ("record", "status", "developers", "pricing")
+_MAIN = ("markets", "funding", "open_interest", "liquidations", "heatmap", "signals", "briefs")
+_SECOND = ("developers", "pricing")
+_FOOT = ("venues", "record", "status", "accuracy")
 
 
 def _links(names: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    return tuple((PLACES[name], name.capitalize()) for name in names)
+    return tuple((PLACES[name], name.replace("_", " ").capitalize()) for name in names)
 
 
 NAVIGATION = _links(_MAIN)
 """The links to the market, in the header of every page."""
 
 SECOND_ROW = _links(_SECOND)
-"""The links to the service itself."""
+"""The links to the service itself, in the header and in the footer."""
+
+FOOT = _links(_FOOT)
+"""The links that only the footer has."""
 
 
 def coin_page(asset: str, venue: str = "") -> str | None:

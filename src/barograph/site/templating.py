@@ -24,6 +24,7 @@ from barograph.signals.methods import TREND
 from barograph.site.paths import (
     BRIEFS_FOLDER,
     DEVELOPERS_PATH,
+    FOOT,
     GUIDES_PAGE,
     NAVIGATION,
     PLACES,
@@ -189,6 +190,7 @@ class Templates:
             "site_name": SITE_NAME,
             "website": partial(website, base_url),
             "dataset": partial(dataset, base_url),
+            "foot": FOOT,
             "navigation": NAVIGATION,
             # A sample catalog isn't for sale, so nothing links to it.
             "second_row": (*SECOND_ROW, (GUIDES_PAGE, "Guides")) if has_guides else SECOND_ROW,

@@ -84,7 +84,7 @@ function replaceParts(fresh) {
       etag = null; // replaced at a later update
       continue;
     }
-    if (part?.textContent.trim() === "" && old.dataset.bound) {
+    if (part?.innerHTML.trim() === "" && old.dataset.bound) {
       if (!old.classList.contains("past")) end(old); // no newer numbers: strike out those we have
       rendered.set(old, text);
       continue;
