@@ -396,11 +396,11 @@ def _is_one_of_many(target: str) -> bool:
 
     Some stand for all, because one address may cause only 600 renders per minute.
     """
-    filtered = re.match(r".*/(?:(?:markets|funding|liquidations)\?.*&.*&|briefs/coin/.*\?)", target)
+    filtered = re.match(r".*/(?:\w+\?.*&.*&|markets/.*&|briefs/coin/.*\?)", target)
     if filtered or re.match(r".*/briefs/(?:daily-wrap-)?\d{4}-\d\d-\d[1-9]", target):
         return True
-    found = re.match(r".*/(?:markets|data|cross|chart)/([A-Z0-9]+)", target)
-    return found is not None and found[1] not in {"BTC", "ETH", "1000PEPE", "PEPE"}
+    found = re.match(r".*(?:/(?:markets|data|cross|chart)/|[?&]symbol=)([^/.?&#]+)", target)
+    return found is not None and found[1] not in {"BTC", "1000PEPE", "PEPE"}
 
 
 class _Links(HTMLParser):
