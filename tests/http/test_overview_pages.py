@@ -118,7 +118,7 @@ def test_each_coin_has_its_live_and_settled_rates_and_its_best_pair(two: SiteSer
     by_coin, body = rates(two), two.ask("/funding?show=all").text
 
     assert by_coin["BTC"] == [
-        *("$6.00B Bybit 83 %, Hyperliquid 17 %", "+0.0217 % +23.7 %/y", "—", "—", "—", "22:20 "),
+        *("$6.00B Bybit 83 %, Hyperliquid 17 %", "+0.0217 +23.7 %/y", "—", "—", "—", "22:20 "),
         *("+0.0100 live +0.0100", "+0.0800 live +0.0800, 1 h", f"+76.65 % {PAIR}"),
     ]
     assert by_coin["SOL"][7] == "—"
@@ -153,7 +153,7 @@ def test_a_venue_that_is_missing_is_named_and_keeps_what_it_settled(two: SiteSer
     btc = rates(two)["BTC"]
 
     assert btc[0].startswith("$5.00B without Hyperliquid, size unknown")
-    assert btc[1] == "+0.0100 % +10.9 %/y without Hyperliquid"
+    assert btc[1] == "+0.0100 +10.9 %/y without Hyperliquid"
     assert btc[6:8] == ["+0.0100 live +0.0100", "+0.0800 +87.6 %/y stale"]
     assert btc[8].startswith("+76.65 % short Hyperliquid (stale), long Bybit")
     assert "Hyperliquid is missing: its last reading is from" in two.look("/funding").text

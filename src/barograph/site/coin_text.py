@@ -1,6 +1,6 @@
 """What pages say about coins at all venues, and what is missing from a total (pure)."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from markupsafe import Markup
@@ -198,9 +198,9 @@ def change_sentence(coin: CrossCoin) -> str:
     return f"{text}{moved}. The same venues then and now: {titles_of(change.venues)}."
 
 
-def signed_usd(amount: float) -> str:
+def signed_usd(amount: float, show: Callable[[float], str] = usd) -> str:
     """An amount with its sign, such as `-$1.23M`."""
-    return f"{'-' if amount < 0 else '+'}{usd(abs(amount))}"
+    return f"{'-' if amount < 0 else '+'}{show(abs(amount))}"
 
 
 def funding_change(coin: CrossCoin) -> float | None:

@@ -9,7 +9,7 @@ from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import Response
 
-from barograph.kit.text import HUNDRED, NBSP, rate, usd
+from barograph.kit.text import HUNDRED, NBSP, usd
 from barograph.markets.carry import CARRY_PATH, DEFAULT_WINDOW, CarryCoin, carry
 from barograph.markets.cross import CrossMarket
 from barograph.markets.cross_coins import CrossCoin
@@ -246,7 +246,7 @@ def _live(coin: CrossCoin) -> str:
     tint = "" if ranked is None else f' class="{funding_tint(ranked)}"'
     lacks = _without(each.venue for each in coin.funding_missing)
     notes = small(per_year(pct, LIVE_DAYS)) + small(lacks)
-    return f'<td data-head="Live per 8{NBSP}h"{tint}>{shown(pct, rate)}{notes}</td>'
+    return f'<td data-head="Live per 8{NBSP}h"{tint}>{shown(pct, _bare)}{notes}</td>'
 
 
 def per_year(pct: float | None, days: float) -> str:
@@ -302,7 +302,7 @@ def _rate(entry: CrossVenue, window: str) -> tuple[str, str]:
     if window == SHORTEST and entry.contract is not None and live is not None:
         hours = entry.contract.funding_interval_hours
         interval = "" if hours == LONGEST_INTERVAL_HOURS else f", {hours:g}{NBSP}h"
-        note = f"live{NBSP}{_bare(live)}{interval}"
+        note = f"live {_bare(live)}{interval}"
     text = f"{shown(pct, _bare)}{small(note)}"
     counts = entry.state in COMPARABLE and FUNDING not in entry.disputed
     tint = funding_tint(pct * LIVE_DAYS / days) if counts and pct is not None else ""

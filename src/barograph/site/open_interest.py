@@ -15,6 +15,7 @@ from barograph.markets.cross_documents import CROSS_PATH
 from barograph.markets.symbols import has_page
 from barograph.site.coin_text import missing_text, signed_usd, titles_of
 from barograph.site.home_content import FLOOR_USD, change_text
+from barograph.site.market_table import short_usd
 from barograph.site.paths import OPEN_INTEREST_PAGE
 from barograph.site.responses import Page, PageRouter
 from barograph.site.site import INCOMPLETE_PAGE_MS, Site, or_none
@@ -158,6 +159,7 @@ async def _open_interest(site: Site, now: int) -> Page:
         missing_text=missing_text,
         titles_of=titles_of,
         signed_usd=signed_usd,
+        short_usd=short_usd,
         change_text=lambda pct: shown(pct, change_text),
         interest_tint=interest_tint,
         api_path=CROSS_PATH,
