@@ -32,7 +32,7 @@ from barograph.site.responses import Page, PageRouter
 from barograph.site.series_charts import Chart, chosen_days
 from barograph.site.site import INCOMPLETE_PAGE_MS, Site, or_none, redirect, unknown_name
 from barograph.site.status import detail_html
-from barograph.venues.records import ContractName, Perpetual
+from barograph.venues.records import MAJORS, ContractName, Perpetual
 from barograph.venues.registry import VENUES
 
 TOTALLED: tuple[Measure, ...] = ("open-interest", "funding")
@@ -164,6 +164,13 @@ async def _coin(site: Site, charts: ChartReader, asset: str, choice: Choice, now
         detail_html=detail_html,
         now=now,
         charts=drawn,
+        chart_symbol=(_symbol(site, asset, venue) if venue else None) or asset,
+        chart_venues=[
+            {"name": name, "title": VENUES[name].title, "liquidations": VENUES[name].liquidations}
+            for name in facts
+        ],
+        listed=await or_none(_listed(site, asset, venue)) or (None, None),
+        has_minutes=asset in MAJORS,
         backfill=site.backfill(now, venue or None),
         days=choice.days,
         all_days=DAYS,
@@ -176,6 +183,15 @@ async def _coin(site: Site, charts: ChartReader, asset: str, choice: Choice, now
     is_complete = drawn is not None and (totals is not None or (at is not None and at.contracts))
     soon = [] if is_complete else [now + INCOMPLETE_PAGE_MS]
     return Page(body, since=now, until=min([*known, *soon]))
+
+
+async def _listed(site: Site, asset: str, venue: str) -> tuple[int | None, int | None]:
+    """Since when a venue, or any, has listed a coin, and until when; None while it is listed."""
+    periods = [each for each in await site.series.listings(asset) if venue in {"", each.venue}]
+    ends = [each.delisted_at for each in periods]
+    known = [end for end in ends if end is not None]
+    until = max(known) if known and len(known) == len(ends) else None
+    return min((each.listed_at for each in periods), default=None), until
 
 
 def _api_path(site: Site, asset: str, choice: Choice, symbol: str | None) -> str:
