@@ -13,8 +13,9 @@ const KEPT = { minute: 30 * DAY, liquidations: 90 * DAY, hour: 730 * DAY };
 const LOAD_MS = 120; // a view that lasts this long is loaded
 const ADDRESS_MS = 300;
 const LATE_MS = 20_000;
+const BRIDGED_MS = 5.5 * MINUTE; // a reading counts for 5 minutes
 const BAR_PX = 4;
-const STEP_PX = 4; // from this distance of points on, bars of the venues' prices are legible
+const STEP_PX = 3; // from this distance of points on, bars of the venues' prices are legible
 const EDGE = 0.02; // empty part of the view after the newest point
 const KEYS = Object.keys(RANGES);
 
@@ -201,10 +202,10 @@ function stepsFor(measure) {
   const { from, to } = period();
   const hasMinutes = tool.dataset.minutes && measure !== "liquidations" && from > edge - KEPT.minute;
   if (to - from <= 26 * HOUR && hasMinutes) return [MINUTE, HOUR];
-  return to - from <= 45 * DAY ? [HOUR] : to - from <= 200 * DAY ? [4 * HOUR] : [DAY];
+  return to - from <= 14 * DAY ? [HOUR] : to - from <= 200 * DAY ? [4 * HOUR] : [DAY];
 }
 
-// The series for the view: minutes only where there are enough of them.
+// The series for the view: minutes only where there are enough of them, and of most venues.
 function wanted(measure, of, at) {
   const [step, coarser] = stepsFor(measure);
   const found = seriesOf(measure, step, of, at);
@@ -214,7 +215,8 @@ function wanted(measure, of, at) {
 function isSparse(series) {
   const { from, to } = period();
   if (series.missing(from, to) !== null) return false;
-  return series.within({ from, to }).filter(({ value }) => value !== null).length < (4 * (Math.min(to, last()) - from)) / HOUR;
+  const isKnown = ({ value, missing, venues: known }) => value !== null && missing.length <= known.length;
+  return series.within({ from, to }).filter(isKnown).length < (4 * (Math.min(to, last()) - from)) / HOUR;
 }
 
 // What is drawn: until the series for the view is there, one with other steps.
@@ -267,16 +269,22 @@ async function loadSeries(series, [from, to], signal) {
 async function loadEvents(from, signal) {
   if (from >= events.since) return;
   const since = Math.min(from, edge - 90 * DAY);
-  const query = `type=regime.changed,brief.published&symbol=${encodeURIComponent(coin)}&limit=1000&since=${new Date(since).toISOString()}`;
+  const about = tool.dataset.listed ? `&symbol=${encodeURIComponent(tool.dataset.listed)}` : ""; // others are unknown there
+  const query = `type=regime.changed,brief.published${about}&limit=1000&since=${new Date(since).toISOString()}`;
   const list = [];
   for (let address = `${root}/api/v1/events?${query}`; address !== null; ) {
     const page = await get(address, signal, { events: [], next: null });
-    list.push(...page.events.filter((each) => each.type !== "regime.changed" || each.venue === (venue === "all" ? venues[0].name : venue)));
+    list.push(...page.events.filter(isAbout));
     address = page.next === null ? null : local(page.next);
   }
   const written = new Set(list.filter(({ slug }) => slug).map(({ at }) => at));
   const marked = list.filter(({ slug, at }) => slug || !written.has(at));
   events = { since, list: marked.map((each) => ({ ...each, at: Date.parse(each.at) })) };
+}
+
+function isAbout({ type, symbol: of, symbols, venue: at }) {
+  if (type === "regime.changed") return of === coin && at === (venue === "all" ? venues[0].name : venue);
+  return symbols.some((each) => [coin, symbol, tool.dataset.listed].includes(each));
 }
 
 function local(address) {
@@ -336,7 +344,7 @@ function columnsOf(series) {
   const { prepared, version, step, points } = series;
   if (prepared?.version === version && Math.abs(prepared.columnMs / columnMs - 1) < 1e-9) return prepared.columns;
   const { channels, isDashed } = MEASURES.find(({ key }) => key === series.measure);
-  series.prepared = { version, columnMs, columns: prepare(points, columnMs, step, channels, isDashed) };
+  series.prepared = { version, columnMs, columns: prepare(points, columnMs, Math.max(1.5 * step, BRIDGED_MS), channels, isDashed) };
   return series.prepared.columns;
 }
 
@@ -352,8 +360,8 @@ const PANES = {
     const kind = venue === "all" ? "Price at the venue with the largest open interest" : `Price at ${titles[venue]}`;
     if (!compared) return { title: `${kind}${bars ? ", lowest to highest venue" : ""}`, short: bars ? "Price, lowest to highest venue" : "Price", drawn, label: price };
     const other = shown("price", compared.symbol, compared.venue);
-    const lines = [[shown("price"), colours.trace], [other, colours.short]].map(([series, colour]) => ({ kind: "line", columns: columnsOf(series), channel: 0, colour, value: change(series) }));
-    return { title: `Change of price from the left edge: ${coin} (blue) and ${compared.text} (red)`, short: `${coin} (blue), ${compared.text} (red), change`, drawn: lines, label: (value, step) => percent(value, step < 1 ? 2 : 0) };
+    const lines = [[shown("price"), colours.trace, coin], [other, colours.text, compared.text]].map(([series, colour, name]) => ({ kind: "line", columns: columnsOf(series), channel: 0, colour, name, value: change(series) }));
+    return { title: "Change of price from the left edge", short: "Change of price from the left edge", drawn: lines, label: (value, step) => percent(value, step < 1 ? 2 : 0) };
   },
   "open-interest": () => {
     const columns = columnsOf(shown("open-interest"));
@@ -444,7 +452,7 @@ function content(width, height) {
 function dots() {
   const one = (measure, colour) => [{ value: shown(measure).nearest(cross)?.value ?? NaN, colour }];
   if (!compared) return { price: one("price", colours.trace), funding: one("funding", colours.text), ...(inside.length === 1 ? { "open-interest": one("open-interest", colours.venues[0]) } : {}) };
-  const lines = [[shown("price"), colours.trace], [shown("price", compared.symbol, compared.venue), colours.short]];
+  const lines = [[shown("price"), colours.trace], [shown("price", compared.symbol, compared.venue), colours.text]];
   return { price: lines.map(([series, colour]) => ({ value: change(series)(series.nearest(cross)?.value ?? NaN), colour })), funding: one("funding", colours.text) };
 }
 

@@ -24,7 +24,7 @@ export function usd(value, decimals = 2) {
   return `${sign}$${(size / unit).toFixed(unit === 1 ? 0 : decimals)}${letter}`;
 }
 
-export function price(value, step = Math.abs(value) / 10_000) {
+export function price(value, step = Math.abs(value) >= 1 ? 0.01 : Math.abs(value) / 1e5) {
   const decimals = Math.min(12, Math.max(0, Math.ceil(-Math.log10(step || 1) - 1e-9)));
   const digits = { minimumFractionDigits: decimals, maximumFractionDigits: decimals };
   return `$${value.toLocaleString("en", digits)}`;
@@ -49,17 +49,18 @@ export function moment(at) {
 
 // Points become at most one column per pixel, with the first, lowest, highest and last value of each
 // channel. That is done once per zoom: columns begin at multiples of their length, so panning only
-// moves them.
+// moves them. Lines bridge at most the time `bridged`.
 
-export function prepare(points, columnMs, step, channels, isDashed) {
+export function prepare(points, columnMs, bridged, channels, isDashed) {
   const columns = { at: [], gap: [], dashed: [], channels: channels.map(() => ({ first: [], low: [], high: [], last: [] })) };
   let [key, index, before] = [NaN, -1, -Infinity];
   for (const point of points) {
+    if (point.value === null) continue;
     const found = Math.floor(point.at / columnMs);
     if (found !== key) {
       [key, index] = [found, index + 1];
       columns.at.push(point.at);
-      columns.gap.push(point.at - before > 1.5 * step);
+      columns.gap.push(point.at - before > bridged);
       columns.dashed.push(false);
       for (const each of columns.channels) for (const list of Object.values(each)) list.push(NaN);
     }
@@ -117,7 +118,7 @@ export function drawChart(c, chart) {
 }
 
 export function axisWidth(width) {
-  return width < NARROW_PX ? 62 : 76;
+  return width < NARROW_PX ? 68 : 76;
 }
 
 function layOut(panes, box, isNarrow) {
@@ -144,7 +145,7 @@ function drawHead(c, { head, legend, colours }) {
 }
 
 function drawTimes(c, { view, colours, panes }, { x, left, right, bottom, panes: places }) {
-  const most = Math.max(2, Math.floor((right - left) / 84));
+  const most = Math.max(2, Math.floor((right - left) / (right - left < NARROW_PX ? 56 : 84)));
   const step = TIME_STEPS.find((each) => (view.to - view.from) / each <= most) ?? 2 * TIME_STEPS.at(-1);
   for (let at = Math.ceil(view.from / step) * step; at <= view.to; at += step) {
     for (const { top, bottom: low } of panes.length ? places : []) line(c, [x(at), top, x(at), low], colours.grid);
@@ -193,7 +194,7 @@ function scaleOf(pane, view, height) {
   if (!isKnown) return { low: 0, high: 1, marks: [], step: 1, isKnown };
   const room = (high - low) * 0.06 || Math.abs(high) * 0.01 || 1;
   [low, high] = [pane.zero && low === 0 ? 0 : low - room, pane.zero && high === 0 ? 0 : high + room];
-  const step = roundStep((high - low) / Math.max(2, Math.floor(height / 34)));
+  const step = roundStep((high - low) / Math.max(2, Math.floor(height / (height < 120 ? 20 : 34))));
   const count = Math.floor(high / step + 1e-9) - Math.ceil(low / step - 1e-9) + 1;
   const first = Math.ceil(low / step - 1e-9);
   return { low, high, step, isKnown, marks: Array.from({ length: count }, (_, index) => (first + index) * step || 0) };
@@ -222,7 +223,7 @@ const RANGE = {
   stack: ({ columns, venues }, { from, to }) => {
     const [begin, end] = visible(columns.at, from, to);
     let most = -Infinity;
-    for (let index = begin; index < end; index += 1) most = Math.max(most, stackTop(columns, venues.length, index));
+    for (let index = begin; index < end; index += 1) most = Math.max(most, stackTop(columns, venues.length, index) || 0);
     return [0, most];
   },
   bars: ({ bars }) => [Math.min(0, ...bars.map((bar) => -(bar.short ?? 0))), Math.max(...bars.map((bar) => bar.long ?? bar.total ?? 0))],
@@ -240,7 +241,7 @@ function stackTop({ channels }, count, index, above = true) {
 
 const DRAW = { line: drawLine, range: drawRange, stack: drawStack, bars: drawBars };
 
-function drawLine(c, { columns, channel, colour, width = 1.5, value = (each) => each }, { view }, { y }, { x }) {
+function drawLine(c, { columns, channel, colour, name, width = 1.5, value = (each) => each }, { view }, { y }, { x, right }) {
   for (const dashed of [false, true]) {
     c.beginPath();
     trace(c, columns, columns.channels[channel], dashed, view, x, (each) => y(value(each)));
@@ -250,6 +251,8 @@ function drawLine(c, { columns, channel, colour, width = 1.5, value = (each) => 
     c.stroke();
   }
   c.setLineDash([]);
+  const last = name ? columns.channels[channel].last.findLast((_, index) => columns.at[index] <= view.to) : NaN;
+  if (Number.isFinite(last)) text(c, name, right - 4, y(value(last)) - 6, colour, { align: "right", weight: 600 });
 }
 
 // Segments that are all dashed or all solid; a value without neighbours becomes a dot.
@@ -297,7 +300,7 @@ function drawRange(c, { columns, channel, colour }, { view }, { y }, { x }) {
   c.stroke();
 }
 
-// One area per venue; above them, hatched, what the missing ones last had
+// One area per venue; above them, hatched, what the missing ones last had. Partial sums have a dashed edge.
 function drawStack(c, { columns, venues }, { view, colours }, { y }, { x }) {
   for (const [begin, end] of runs(columns, venues.length, view)) {
     const indexes = Array.from({ length: end - begin }, (_, index) => begin + index);
@@ -306,11 +309,13 @@ function drawStack(c, { columns, venues }, { view, colours }, { y }, { x }) {
       const above = indexes.map((index, place) => below[place] + (columns.channels[number].last[index] || 0));
       area(c, indexes, below, above, columns.at, x, y);
       c.fillStyle = colour;
+      c.globalAlpha = 0.75;
       c.fill();
+      c.globalAlpha = 1;
       below = above;
     }
     const top = indexes.map((index, place) => below[place] + (columns.channels[venues.length].last[index] || 0));
-    if (top.some((each, place) => each > below[place])) hatch(c, indexes, below, top, columns.at, { x, y, colour: colours.quiet });
+    if (indexes.some((index) => columns.dashed[index])) hatch(c, indexes, below, top, columns, { x, y, colour: colours.text });
   }
 }
 
@@ -335,7 +340,7 @@ function area(c, indexes, below, above, at, x, y) {
   c.closePath();
 }
 
-function hatch(c, indexes, below, top, at, { x, y, colour }) {
+function hatch(c, indexes, below, top, { at, dashed }, { x, y, colour }) {
   c.strokeStyle = colour;
   c.lineWidth = 1;
   c.beginPath();
@@ -351,9 +356,8 @@ function hatch(c, indexes, below, top, at, { x, y, colour }) {
   c.setLineDash([4, 3]);
   c.beginPath();
   for (const [place, index] of indexes.entries()) {
-    const isPartial = top[place] > below[place];
-    if (isPartial && top[place - 1] > below[place - 1]) c.lineTo(x(at[index]), y(top[place]));
-    else if (isPartial) c.moveTo(x(at[index]), y(top[place]));
+    if (dashed[index] && dashed[index - 1]) c.lineTo(x(at[index]), y(top[place]));
+    else if (dashed[index]) c.moveTo(x(at[index]), y(top[place]));
   }
   c.stroke();
   c.setLineDash([]);
@@ -374,10 +378,11 @@ function drawBars(c, { bars }, { colours }, { y }, { x }) {
 }
 
 function hatchRect(c, left, top, right, bottom, colour) {
+  const height = bottom - top;
   c.beginPath();
-  for (let level = top + HATCH_PX / 2; level < bottom; level += HATCH_PX) {
-    c.moveTo(left, level);
-    c.lineTo(right, Math.max(top, level - (right - left) / 2));
+  for (let from = left - height + HATCH_PX / 2; from < right; from += HATCH_PX) { // 45 degrees, from below
+    c.moveTo(Math.max(from, left), bottom - Math.max(0, left - from));
+    c.lineTo(Math.min(from + height, right), bottom - Math.min(height, right - from));
   }
   c.strokeStyle = colour;
   c.lineWidth = 1.5;
@@ -470,7 +475,8 @@ export class SvgContext {
   lineTo(x, y) { this.path.push(`${this.path.length ? "L" : "M"}${short(x)} ${short(y)}`); }
   rect(x, y, width, height) { this.path.push(`M${short(x)} ${short(y)}h${short(width)}v${short(height)}h${short(-width)}Z`); }
   setLineDash(dash) { this.dash = dash; }
-  fill() { this.add("path", { d: this.path.join(""), fill: this.fillStyle }); }
+  fill() { this.add("path", { d: this.path.join(""), fill: this.fillStyle, ...this.opacity() }); }
+  opacity() { return this.globalAlpha < 1 ? { opacity: this.globalAlpha } : {}; }
 
   stroke() {
     if (this.path.length === 0) return;
@@ -479,7 +485,7 @@ export class SvgContext {
   }
 
   fillRect(x, y, width, height) {
-    this.add("rect", { x: short(x), y: short(y), width: short(width), height: short(height), fill: this.fillStyle, ...(this.globalAlpha < 1 ? { opacity: this.globalAlpha } : {}) });
+    this.add("rect", { x: short(x), y: short(y), width: short(width), height: short(height), fill: this.fillStyle, ...this.opacity() });
   }
 
   fillText(words, x, y) {

@@ -1,0 +1,191 @@
+"""The large chart of a coin page in a real browser: what it draws, says, links to and saves."""
+
+import csv
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from playwright.sync_api import Browser, Page, Route, expect
+
+from support.browsing import NARROW, Demo, Look, chromium, looking, running_demo
+from support.processes import eventually
+
+pytestmark = [pytest.mark.e2e, pytest.mark.thorough]
+
+SERIES = "**/api/v1/series/**"
+DRAWN = "#chart-tool[data-drawn]"
+COLOURS = """() => {
+    const sheet = document.querySelector("#chart-tool canvas");
+    const { data } = sheet.getContext("2d").getImageData(0, 0, sheet.width, sheet.height);
+    return new Set(new Uint32Array(data.buffer)).size;
+}"""
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+    with running_demo(tmp_path_factory.mktemp("chart")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def look(demo: Demo, browser: Browser) -> Iterator[Look]:
+    with looking(browser, demo.base_url, accept_downloads=True) as found:
+        yield found
+
+
+@pytest.fixture
+def page(look: Look) -> Page:
+    return look.page
+
+
+def _open(page: Page, address: str) -> None:
+    page.goto("about:blank")
+    page.goto(address)
+    page.wait_for_selector(DRAWN)
+    expect(page.locator(".chart-state")).to_be_hidden()
+
+
+def _points(demo: Demo, measure: str, **query: str) -> list[dict[str, Any]]:
+    query = {"symbol": "BTC", "venue": "all", "limit": "5000", **query}
+    answer = httpx2.get(f"{demo.base_url}/api/v1/series/{measure}", params=query)
+    points: list[dict[str, Any]] = answer.json()["points"]
+    return points
+
+
+def _saved(page: Page, kind: str) -> Path:
+    with page.expect_download() as begun:
+        page.get_by_role("button", name=kind, exact=True).click()
+    assert begun.value.suggested_filename == f"barograph-BTC-all-7d.{kind.lower()}"
+    return Path(begun.value.path())
+
+
+def test_it_says_what_the_api_has_and_the_address_restores_it(demo: Demo, page: Page) -> None:
+    _open(page, "/markets/BTC")
+    chart, readout = page.locator("#chart-tool canvas"), page.locator(".chart-readout")
+    assert page.evaluate(COLOURS) > 20
+    chart.hover(position={"x": 300, "y": 200})
+    expect(readout).not_to_contain_text("newest in view")
+    at = re.search(r"[\d-]{10} \d\d:\d\d", readout.inner_text())
+    assert at is not None
+    [day, hour] = at[0].split()
+    [spot] = _points(demo, "price", **{"from": f"{day}T{hour}:00Z", "limit": "1"})
+    [interest] = _points(demo, "open-interest", **{"from": f"{day}T{hour}:00Z", "limit": "1"})
+    [funding] = _points(demo, "funding", **{"from": f"{day}T{hour}:00Z", "limit": "1"})
+    expect(readout).to_contain_text(f"Price ${spot['value']:,.2f}")
+    expect(readout).to_contain_text(f"Open interest ${interest['value'] / 1e9:.2f}B")
+    expect(readout).to_contain_text(f"Funding {funding['value']:+.4f} % per 8 h")
+
+    chart.focus()
+    for key in ("+", "ArrowLeft"):
+        page.keyboard.press(key)
+    page.wait_for_url(re.compile(r"#chart=[\d-]+T[\d:]+Z_"))
+    assert page.locator("a[rel=next]").evaluate("link => link.hash") in page.url
+    expect(readout).to_have_attribute("aria-live", "polite")
+    shown = page.url
+    page.mouse.wheel(0, 200)
+    page.wait_for_url(lambda url: url != shown)
+    page.keyboard.press("Escape")
+    expect(chart).not_to_be_focused()
+    top = page.evaluate("scrollY")
+    page.mouse.wheel(0, 100)
+    eventually(lambda: page.evaluate("scrollY") > top, "a scrolled page")
+    _open(page, shown)
+    assert page.url == shown
+    page.keyboard.press("Tab")
+    chart.focus()
+    page.keyboard.press("5")
+    page.wait_for_url("**#chart=30d")
+    expect(page.get_by_role("button", name="30d")).to_have_attribute("aria-pressed", "true")
+
+
+def test_downloads_have_what_is_shown_also_of_a_comparison(demo: Demo, page: Page) -> None:
+    _open(page, "/markets/BTC#chart=7d&compare=ETH")
+    expect(page.locator(".chart-readout")).to_contain_text("from the left edge")
+    rows = list(csv.DictReader(_saved(page, "CSV").read_text().splitlines()))
+    start = min(row["time"] for row in rows)
+    points = _points(demo, "open-interest", **{"from": start})
+    totals = [row for row in rows if row["pane"] == "open-interest" and row["venue"] == "all"]
+    expected = {each["at"]: each["value"] for each in points}
+    assert len(totals) > 100
+    assert all(expected[row["time"]] == float(row["value"]) for row in totals if row["value"])
+    assert {"price", "price of ETH", "funding", "liquidations of longs"} <= {
+        row["pane"] for row in rows
+    }
+    drawing = _saved(page, "SVG").read_text()
+    assert all(text in drawing for text in ("BTC at all venues", "ETH", "Binance", "simulated"))
+    assert drawing.count("<path") > 20
+    assert _saved(page, "PNG").read_bytes().startswith(b"\x89PNG")
+    field = page.get_by_label("Compare")
+    field.fill("Bybit")
+    field.press("Enter")
+    expect(page.locator(".chart-readout")).to_contain_text("BTC at Bybit")
+    page.wait_for_url("**compare=BTC%20at%20Bybit")
+
+
+def test_events_gaps_and_missing_venues_are_named(page: Page) -> None:
+    def made(route: Route) -> None:
+        answer = route.fetch()
+        body = answer.json()
+        for each in body["points"][40:60]:
+            each |= {"value": None, "venues": [], "by_venue": [], "with_missing": None}
+        for each in body["points"][:40]:
+            each["missing"] = [
+                {"venue": "gate", "reason": "disputed", "last": 2e9, "last_as_of": None}
+            ]
+        route.fulfill(response=answer, body=json.dumps(body))
+
+    page.route("**/api/v1/series/open-interest?**", made)
+    _open(page, "/markets/BTC")
+    readout, chart = page.locator(".chart-readout"), page.locator("#chart-tool canvas")
+    chart.hover(position={"x": 120, "y": 200})
+    expect(readout).to_contain_text("without Gate (disputed, last $2.00B)")
+    chart.hover(position={"x": 290, "y": 200})
+    expect(readout).to_contain_text("Open interest no value")
+    _open(page, "/markets/BTC#chart=30d")
+    for x in range(10, 300, 6):
+        chart.hover(position={"x": x, "y": 200})
+        if "earlier" in readout.inner_text():
+            break
+    expect(readout.get_by_role("link")).to_have_count(3)
+
+
+def test_an_error_is_told_and_retried_when_the_server_allows(page: Page) -> None:
+    refused = {"status": 429, "headers": {"Retry-After": "2"}, "json": {"error": "too many"}}
+    page.route(SERIES, lambda route: route.fulfill(**refused), times=4)
+    page.goto("/markets/BTC")
+    state = page.locator(".chart-state")
+    expect(state).to_contain_text("could not be loaded: too many")
+    expect(state.get_by_role("button")).to_be_disabled()
+    page.wait_for_selector(DRAWN)
+    page.route(SERIES, lambda route: route.fulfill(status=500, json={"error": "broken"}))
+    page.get_by_role("button", name="90d").click()
+    expect(state).to_contain_text("broken")
+    page.unroute(SERIES)
+    state.get_by_role("button", name="Retry").click()
+    expect(state).to_be_hidden()
+
+
+def test_one_venue_a_phone_and_a_page_without_javascript(
+    demo: Demo, browser: Browser, look: Look
+) -> None:
+    look.visit("/markets/BTC?venue=hyperliquid", NARROW)
+    look.page.wait_for_selector(DRAWN)
+    expect(look.page.locator(".chart-why")).to_contain_text("publishes no liquidations")
+    assert look.page.evaluate(COLOURS) > 10
+    assert look.overflow() <= 0
+    assert look.violations() == []
+    assert look.problems == []
+    with looking(browser, demo.base_url, java_script_enabled=False) as plain:
+        plain.visit("/markets/BTC")
+        expect(plain.page.locator("#chart-tool")).to_be_hidden()
+        assert plain.page.locator("#charts svg[data-series]:visible").count() == 3
