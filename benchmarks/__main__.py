@@ -37,6 +37,7 @@ SUBJECTS = (
     "footprint",
     "first_start",
     "world",
+    "chart",
 )
 
 
