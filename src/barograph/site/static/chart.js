@@ -441,7 +441,7 @@ function draw() {
   if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
     [canvas.width, canvas.height] = [Math.round(width * ratio), Math.round(height * ratio)];
   }
-  const c = canvas.getContext("2d");
+  const c = canvas.getContext("2d", { alpha: false });
   c.setTransform(ratio, 0, 0, ratio, 0, 0);
   layout = drawChart(c, content(width, height));
   note.textContent = liquidationsMissing();

@@ -70,7 +70,7 @@ export function prepare(points, columnMs, bridged, channels, isDashed) {
       addTo(columns.channels[number], index, channels[number](point));
     }
   }
-  return columns;
+  return Object.assign(columns, { isDense: points.length > 2 * columns.at.length });
 }
 
 function addTo({ first, low, high, last }, index, value) {
@@ -127,7 +127,7 @@ function layOut(panes, box, isNarrow) {
   let top = box.top + EVENTS_HEIGHT;
   return panes.map((pane) => {
     const height = (room * pane.share) / shares;
-    const place = { pane, top: top + TITLE_HEIGHT, bottom: top + height, isNarrow };
+    const place = { pane, top: Math.round(top + TITLE_HEIGHT), bottom: Math.round(top + height), isNarrow }; // whole pixels are faster
     top += height + PANE_GAP;
     return place;
   });
@@ -241,18 +241,34 @@ function stackTop({ channels }, count, index, above = true) {
 
 const DRAW = { line: drawLine, range: drawRange, stack: drawStack, bars: drawBars };
 
-function drawLine(c, { columns, channel, colour, name, width = 1.5, value = (each) => each }, { view }, { y }, { x, right }) {
-  for (const dashed of [false, true]) {
+function drawLine(c, drawn, { view }, { y }, { x, right }) {
+  const { columns, channel, colour, name, width = 1.5, value = (each) => each } = drawn;
+  const height = (each) => y(value(each));
+  const values = columns.channels[channel];
+  if (columns.isDense) drawDense(c, columns, values, { view, x, y: height, colour });
+  for (const dashed of columns.isDense ? [] : [false, true]) {
     c.beginPath();
-    trace(c, columns, columns.channels[channel], dashed, view, x, (each) => y(value(each)));
+    trace(c, columns, values, dashed, view, x, height);
     c.strokeStyle = colour;
     c.lineWidth = width;
     c.setLineDash(dashed ? [4, 3] : []);
     c.stroke();
   }
   c.setLineDash([]);
-  const last = name ? columns.channels[channel].last.findLast((_, index) => columns.at[index] <= view.to) : NaN;
-  if (Number.isFinite(last)) text(c, name, right - 4, y(value(last)) - 6, colour, { align: "right", weight: 600 });
+  const last = name ? values.last.findLast((_, index) => columns.at[index] <= view.to) : NaN;
+  if (Number.isFinite(last)) text(c, name, right - 4, height(last) - 6, colour, { align: "right", weight: 600 });
+}
+
+// With many points per pixel, one rectangle per column: browsers draw a long jagged line slowly.
+function drawDense(c, { at, gap, dashed }, { low, high, last }, { view, x, y, colour }) {
+  c.fillStyle = colour;
+  const [begin, end] = visible(at, view.from, view.to);
+  for (let index = begin; index < end; index += 1) {
+    if (low[index] !== low[index] || (dashed[index] && index % 7 > 3)) continue;
+    const before = gap[index] || index === begin || last[index - 1] !== last[index - 1] ? low[index] : last[index - 1];
+    const [top, bottom] = [Math.max(high[index], before), Math.min(low[index], before)].map((each) => Math.round(y(each)));
+    c.fillRect(Math.round(x(at[index])), top, 1, Math.max(1, bottom - top));
+  }
 }
 
 // Segments that are all dashed or all solid; a value without neighbours becomes a dot.
@@ -273,11 +289,7 @@ function trace(c, { at, gap, dashed }, { first, low, high, last }, wanted, view,
       c.moveTo(across - (isLinked(index + 1) ? 0 : 1.5), y(first[index]));
       if (!isLinked(index + 1)) c.lineTo(across + 1.5, y(first[index]));
     }
-    if (low[index] !== high[index]) {
-      c.lineTo(across, y(low[index]));
-      c.lineTo(across, y(high[index]));
-      c.lineTo(across, y(last[index]));
-    }
+    if (low[index] !== high[index]) for (const each of [low, high, last]) c.lineTo(across, y(each[index]));
     isOpen = true;
   }
 }
@@ -307,10 +319,9 @@ function drawStack(c, { columns, venues }, { view, colours }, { y }, { x }) {
     let below = indexes.map(() => 0);
     for (const [number, { colour }] of venues.entries()) {
       const above = indexes.map((index, place) => below[place] + (columns.channels[number].last[index] || 0));
-      area(c, indexes, below, above, columns.at, x, y);
       c.fillStyle = colour;
       c.globalAlpha = 0.75;
-      c.fill();
+      fillArea(c, indexes, below, above, columns, x, y);
       c.globalAlpha = 1;
       below = above;
     }
@@ -331,13 +342,22 @@ function runs(columns, count, view) {
   return found;
 }
 
-function area(c, indexes, below, above, at, x, y) {
+function fillArea(c, indexes, below, above, { at, isDense }, x, y) {
   const alone = indexes.length === 1 ? 1.5 : 0;
+  if (isDense) {
+    const edges = indexes.map((index) => Math.round(x(at[index])));
+    for (const [place, left] of edges.entries()) {
+      const [top, bottom] = [y(above[place]), y(below[place])].map(Math.round);
+      c.fillRect(left, top, (edges[place + 1] ?? left + 1) - left, bottom - top);
+    }
+    return;
+  }
   c.beginPath();
   c.moveTo(x(at[indexes[0]]) - alone, y(below[0]));
   for (const [place, index] of indexes.entries()) c.lineTo(x(at[index]) - alone, y(above[place]));
   for (let place = indexes.length - 1; place >= 0; place -= 1) c.lineTo(x(at[indexes[place]]) + alone, y(below[place]));
   c.closePath();
+  c.fill();
 }
 
 function hatch(c, indexes, below, top, { at, dashed }, { x, y, colour }) {
