@@ -8,6 +8,7 @@ import pytest
 
 from barograph.board.feeds import Publication
 from barograph.kit.text import NBSP
+from barograph.kit.timestamps import DAY, SECOND
 from barograph.markets.failover import VENUE_IN_USE, VenueInUse
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.view import LIQUIDATIONS, PERPETUALS
@@ -105,7 +106,8 @@ def test_a_venue_that_does_not_list_a_coin_says_so(two: SiteService) -> None:
     page = two.look("/markets/SOL?venue=hyperliquid")
 
     assert "SOL at Hyperliquid not listed" in page.text
-    assert "Hyperliquid doesn't list SOL." in page.text
+    assert "Hyperliquid doesn't list SOL. Bybit lists it." in page.text
+    assert "No citation: Hyperliquid doesn't list SOL." in page.text
     assert "/markets/SOL?venue=bybit" in page.targets
 
 
@@ -136,8 +138,11 @@ def test_a_failover_changes_no_number_of_all_venues(two: SiteService) -> None:
     after = two.look("/markets/BTC")
 
     assert after.tables == before
-    assert "the one in use, now Hyperliquid. Bybit failed. Since 2026" in after.text
-    assert "Bybit failed. Since 2026" in two.look("/markets/BTC?venue=hyperliquid").text
+    assert "the one in use, now Hyperliquid." in after.text
+    switched_pages = ("/markets/BTC", "/heatmap", "/markets/BTC?venue=hyperliquid")
+    assert all("Bybit failed. Since 2026" in two.look(path).text for path in switched_pages)
+    two.service.clock.pass_seconds(DAY // SECOND)
+    assert not any("Bybit failed." in two.look(path).text for path in ("/", *switched_pages))
     assert "Bybit failed" not in two.look("/markets/BTC?venue=bybit").text
 
 

@@ -388,7 +388,7 @@ def test_funding_stance_never_switches_to_another_venue(instance: Instance, is_r
         )
     stances = instance.issued()
 
-    assert stances.silent[FUNDING] == "the primary venue, bybit, is unavailable or not in use"
+    assert stances.silent[FUNDING] == "the primary venue, Bybit, is unavailable or not in use"
     assert stances.of(FUNDING) == before
     instance.write(
         lambda tx: publish(tx, [Publication.of(VENUE_IN_USE, VenueInUse("bybit", following))])
@@ -543,7 +543,7 @@ def test_without_evidence_nothing_is_issued_and_the_reasons_are_told(bare: Insta
     assert stances.silent == {RATES: "no day has all three yields", FUNDING: settled}
     bare.is_away = True
     bare.clock.now += DAY
-    assert bare.issued().silent[FUNDING] == "the primary venue, bybit, is unavailable or not in use"
+    assert bare.issued().silent[FUNDING] == "the primary venue, Bybit, is unavailable or not in use"
     bare.clock.now -= DAY
     assert bare.count() == [0, 0, 0]
 

@@ -218,7 +218,7 @@ LATER = START + 30_000
 REFUSED = {"lastPrice": ["BTCUSDT", "ETHUSDT"], "openInterestUsd": ["SOLUSDT"]}
 WITH_REFUSED = replace(reading(START), refused=REFUSED)
 COUNTED = "values out of range are not shown: 2 of lastPrice, 1 of openInterestUsd"
-IN_USE = f"hyperliquid has been in use since {TRIED}"
+IN_USE = f"Hyperliquid has been in use since {TRIED}"
 
 
 @pytest.mark.parametrize(
@@ -351,7 +351,7 @@ def test_each_dispute_between_venues_is_named_and_degrades_the_service() -> None
     assert condition("cross-venue", several, disputes=Disputes(NOW)) == "ok"
     assert told("cross-venue", several, disputes=dispute) == (
         "degraded",
-        f"binance open-interest disputed since {BEGAN}: it doubled",
+        f"Binance: open-interest disputed since {BEGAN}: it doubled",
     )
     assert assess(several._replace(disputes=dispute)).status == "degraded"
 

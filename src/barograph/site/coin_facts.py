@@ -187,9 +187,12 @@ def coin_facts(market: CrossMarket, coin: CrossCoin) -> CoinFacts:
         VenueRow(each, market.facts[each.venue], part)
         for each, part in zip(market.entries(coin), parts, strict=False)
     ]
+    listed = {entry.venue for entry in coin.venues}
+    used = [each for each in market.fresh if each.venue in listed]
+    sources = "; ".join(each.source for each in used)
     citation = (
-        f"{SITE_NAME}, {coin.asset} at {titles_of(each.venue for each in market.fresh)} as of "
-        f"{utc_text(market.as_of)}. Sources: {market.source}. {NOTICE}"
+        f"{SITE_NAME}, {coin.asset} at {titles_of(each.venue for each in used)} as of "
+        f"{utc_text(market.as_of)}. Sources: {sources}. {NOTICE}"
     )
     return CoinFacts(coin, rows, market, citation)
 

@@ -153,7 +153,8 @@ async def _coin(site: Site, charts: ChartReader, asset: str, choice: Choice, now
         past=past,
         states={name: each.state(site.cross.limits, now) for name, each in facts.items()},
         source="; ".join(each.venue.source for name, each in facts.items() if venue in {"", name}),
-        switched=site.switched,
+        switched=site.switched(now),
+        listed_at=[] if coin is None else _listed_at(coin),
         in_use=in_use,
         symbol=symbol,
         titles_of=titles_of,
@@ -192,6 +193,11 @@ async def _listed(site: Site, asset: str, venue: str) -> tuple[int | None, int |
     known = [end for end in ends if end is not None]
     until = max(known) if known and len(known) == len(ends) else None
     return min((each.listed_at for each in periods), default=None), until
+
+
+def _listed_at(coin: CrossCoin) -> list[str]:
+    """The venues that list a coin now."""
+    return [*dict.fromkeys(each.venue for each in coin.venues if each.contract is not None)]
 
 
 def _api_path(site: Site, asset: str, choice: Choice, symbol: str | None) -> str:

@@ -10,11 +10,10 @@ from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import Response
 
-from barograph.kit.text import rate
+from barograph.kit.text import rate, usd
 from barograph.markets.cross import CrossMarket
 from barograph.markets.cross_coins import CrossCoin
 from barograph.markets.cross_documents import CROSS_PATH
-from barograph.markets.cross_entries import Total
 from barograph.markets.view import PERPETUALS
 from barograph.site.charts.svg import Box, number, text_of
 from barograph.site.coin_text import (
@@ -32,6 +31,7 @@ from barograph.site.templating import (
     UNKNOWN_TINT,
     change_tint,
     funding_tint,
+    shown,
 )
 
 
@@ -158,7 +158,9 @@ def _change(percent: float) -> tuple[str, str]:
 class Heatmap(NamedTuple):
     """The coins that have open interest, the largest first."""
 
-    total: Total
+    total: str
+    """The open interest of all coins, and what is missing from it."""
+
     cells: Sequence[HeatCell]
 
     without: int
@@ -173,15 +175,13 @@ class Heatmap(NamedTuple):
         if not self.cells:
             return "The open interest of all coins is zero or unknown."
         if all(value is None for value, _ in known):
-            return (
-                f"{short_total(self.total)} of open interest. The changes of 24 hours are unknown."
-            )
+            return f"{self.total}. The changes of 24 hours are unknown."
         rest = f", {unknown:.0f} % unknown" if unknown >= UNKNOWN_SHOWN_PCT else ""
         words = ("longs pay", "shorts pay")
         if by == "change":
             words = ("the price rose in 24 hours", "it fell")
         return (
-            f"{short_total(self.total)} of open interest: {up:.0f} % in coins where {words[0]}, "
+            f"{self.total}: {up:.0f} % in coins where {words[0]}, "
             f"{down:.0f} % where {words[1]}{rest}."
         )
 
@@ -193,7 +193,13 @@ def heatmap(market: CrossMarket) -> Heatmap:
     total = sum(interest for interest, _ in held)
     held_most = sorted((each for each in held if each[0] > 0), key=lambda each: -each[0])
     cells = [HeatCell(coin, usd, 100 * usd / total) for usd, coin in held_most]
-    return Heatmap(market.open_interest, cells, len(held) - len(cells))
+    return Heatmap(_total_text(market), cells, len(held) - len(cells))
+
+
+def _total_text(market: CrossMarket) -> str:
+    total = market.open_interest
+    lacks = missing_text(total.usd, total.missing, market.by_venue)
+    return f"{shown(total.usd, usd)} of open interest{lacks and f' ({lacks})'}"
 
 
 class Layout(NamedTuple):
@@ -337,6 +343,7 @@ async def _heatmap(site: Site, by: By, now: int) -> Page:
         colours=COLOURS,
         legend=legend(by),
         drawings=[draw_map(layout, by, site.templates.root) for layout in layouts],
+        switched=site.switched(now),
         api_path=CROSS_PATH,
     )
     return Page(body, since=now, until=now + INCOMPLETE_PAGE_MS if market is None else market.until)

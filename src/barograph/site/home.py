@@ -101,7 +101,7 @@ async def _home(site: Site, charts: ChartReader, log: PublicLog, days: int, at: 
         signal_ends=site.signals.ends(site.board, at),
         daily_signals=DAILY,
         briefs=briefs,
-        switched=site.switched,
+        switched=site.switched(at),
         in_words=in_words,
     )
     until = at + INCOMPLETE_PAGE_MS

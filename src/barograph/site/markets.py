@@ -88,7 +88,7 @@ async def _markets(site: Site, query: MarketsQuery, now: int) -> Page:
         titles=VENUES,
         filters=FILTERS,
         unknown=0 if table is None else table.unknown(query),
-        switched=site.switched,
+        switched=site.switched(now),
         numbers=NUMBERS,
         shown=len(rows),
         nouns="perpetuals" if venue else "coins",

@@ -199,7 +199,8 @@ def total_chart(totals: TotalSeries, root: str, events: Sequence[ChartEvent] = (
     span = (totals.days, totals.interval, totals.as_of)
     series = Series(inside, totals.measure, *span, points, ALL)
     chart = measure_chart(series, totals.asset, root, events, venues=totals.venues)
-    origin = f"Total of {inside}."
+    kind = "Mean, weighted by open interest," if totals.measure == "funding" else "Total"
+    origin = f"{kind} of {inside}."
     if totals.left_out:
         names = ", ".join(VENUES[venue].title for venue in totals.left_out)
         origin += f" Left out, because we don't cover enough of this time: {names}."

@@ -219,17 +219,19 @@ class Site(NamedTuple):
         """Every coin at all venues; None without a fresh reading."""
         return await self.cross.known_market(self.board)
 
-    @property
-    def switched(self) -> str:
-        """That a standby venue is in use, why and for how long; empty while the first one is."""
+    def switched(self, now: int) -> str:
+        """That a standby venue is in use, why and for how long.
+
+        Empty while the first one is, and while no venue can be used.
+        """
         known, first = self.board.latest(VENUE_IN_USE), VENUES[self.series.venue].title
-        if known is None or known.venue == self.series.venue:
+        if known is None or known.venue == self.series.venue or self.view(now) is None:
             return ""
         back = "" if known.back_at is None else f", at about {soon(known.back_at, known.back_at)}"
         return (
-            f"{first} failed. Since {date_and_time(known.since)}, figures of a single venue are "
-            f"those of {VENUES[known.venue].title}, until {first} has been healthy for "
-            f"{HEALTHY // MINUTE} minutes{back}."
+            f"{first} failed. Since {date_and_time(known.since)}, the regime, signals, badges and "
+            f"other figures of a single venue are those of {VENUES[known.venue].title}, until "
+            f"{first} has been healthy for {HEALTHY // MINUTE} minutes{back}."
         )
 
     def backfill(self, now: int, venue: str | None = None) -> str:

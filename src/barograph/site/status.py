@@ -153,7 +153,7 @@ def _stale_text(status: ServiceStatus) -> str:
 
 def title_of(name: str) -> str:
     """The title of a component."""
-    return TITLES.get(name, name)
+    return TITLES.get(name, name.replace("witness-", "Witness ", 1))
 
 
 def detail_html(detail: str, now: int) -> Markup:

@@ -44,6 +44,7 @@ from barograph.stances import etf, funding, rates
 from barograph.stances.announce import Define, announce_reveals
 from barograph.stances.reader import STANCES, recorded_stance
 from barograph.venues.records import ContractName, Perpetuals
+from barograph.venues.registry import VENUES
 
 log = logging.getLogger(__name__)
 
@@ -221,7 +222,8 @@ class StanceIssuer:
     def _apply_funding_rule(self, inputs: StanceInputs, now: int, grace: int) -> Proposal | str:
         reading, limit = inputs.reading, int(self._settings.feed_max_age_seconds * SECOND)
         if reading is None or not is_fresh(reading.as_of, limit, now):
-            return f"the primary venue, {inputs.bitcoin.venue}, is unavailable or not in use"
+            primary = VENUES[inputs.bitcoin.venue].title
+            return f"the primary venue, {primary}, is unavailable or not in use"
         settlements = funding.known_settlements(inputs.settlements, now)
         proposed = funding.propose(settlements, inputs.bitcoin, reading.source, now, grace)
         return proposed or "no settlement of the current interval is known"

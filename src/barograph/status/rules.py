@@ -30,7 +30,11 @@ from barograph.venues.records import (
     Perpetuals,
     classes_left_out,
 )
-from barograph.venues.registry import publishes_liquidations, publishes_long_accounts
+from barograph.venues.registry import (
+    VENUES,
+    publishes_liquidations,
+    publishes_long_accounts,
+)
 
 DATABASE_SILENT_MS = 5 * SECOND
 _IMPORT = "the operator can add earlier days: barograph macro import FILE"
@@ -256,10 +260,14 @@ def _market_feed(inputs: StatusInputs) -> Verdict:
 def _venue(inputs: StatusInputs) -> Verdict:
     in_use, primary = inputs.in_use, inputs.limits.primary
     if in_use is None or in_use.venue == primary:
-        return "ok", f"{primary} is in use"
-    used = f"{in_use.venue} has been in use since {iso_timestamp(in_use.since)}"
-    why = "" if in_use.before is None else f" ({in_use.before}: {in_use.reason})"
-    back = "" if in_use.back_at is None else _BACK.format(primary, iso_timestamp(in_use.back_at))
+        return "ok", f"{VENUES[primary].title} is in use"
+    used = f"{VENUES[in_use.venue].title} has been in use since {iso_timestamp(in_use.since)}"
+    why = "" if in_use.before is None else f" ({VENUES[in_use.before].title}: {in_use.reason})"
+    back = (
+        ""
+        if in_use.back_at is None
+        else _BACK.format(VENUES[primary].title, iso_timestamp(in_use.back_at))
+    )
     return "degraded", used + why + back
 
 
@@ -359,7 +367,7 @@ def _lacking(inputs: StatusInputs, publishes: Callable[[str, str], bool]) -> Ver
     used = None if inputs.perpetuals is None else inputs.perpetuals.venue
     if used is None or publishes(used, inputs.limits.primary):
         return None
-    return "not_configured", f"{UNAVAILABLE} ({used})"
+    return "not_configured", f"{UNAVAILABLE} ({VENUES[used].title})"
 
 
 def _liquidations(inputs: StatusInputs) -> Verdict:
@@ -424,7 +432,7 @@ def _cross_venue(inputs: StatusInputs) -> Verdict:
     if compared is None:
         return "warming_up", "not compared yet"
     disputed = [
-        f"{venue} {measure} disputed since {iso_timestamp(since)}: {why}"
+        f"{VENUES[venue].title}: {measure} disputed since {iso_timestamp(since)}: {why}"
         for venue, measure, since, why in map(astuple, compared.disputes)
     ]
     if disputed:

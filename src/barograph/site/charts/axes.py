@@ -47,7 +47,7 @@ LETTERS = (("T", 1e12), ("B", 1e9), ("M", 1e6), ("k", 1e3))
 WITH_LETTER = 1e4
 MOST_STEPS = 4
 MOST_TIMES = 5
-MOST_CHARACTERS = 10
+MOST_CHARACTERS = 13
 MOST_DECIMALS = 2
 """With more decimals after a letter, a smaller letter or the whole number is easier to read."""
 
