@@ -139,7 +139,8 @@ def test_a_failover_changes_no_number_of_all_venues(two: SiteService) -> None:
 
     assert after.tables == before
     assert "the one in use, now Hyperliquid." in after.text
-    switched_pages = ("/markets/BTC", "/heatmap", "/markets/BTC?venue=hyperliquid")
+    single = ("/markets/BTC?venue=hyperliquid", "/signals", "/signals/btc-funding-regime")
+    switched_pages = ("/markets/BTC", "/heatmap", *single)
     assert all("Bybit failed. Since 2026" in two.look(path).text for path in switched_pages)
     two.service.clock.pass_seconds(DAY // SECOND)
     assert not any("Bybit failed." in two.look(path).text for path in ("/", *switched_pages))

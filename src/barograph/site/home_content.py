@@ -313,7 +313,7 @@ def figures_of(asset: Asset, in_use: str, weeks: Weeks) -> list[Figure]:
 
 def market_figures(totals: MarketTotals) -> list[Figure]:
     """The numbers of all coins together, in the same columns."""
-    count = Figure(HEADINGS[0], f"{totals.coins:,} coins")
+    count = Figure("Coins", f"{totals.coins:,} coins")
     return [count, *_sums(totals), Figure("Long accounts", "by coin")]
 
 

@@ -188,6 +188,7 @@ async def _list_page(site: Site, now: int) -> Page:
         source=None if current.signals is None else current.signals.source,
         as_of=None if current.signals is None else current.signals.as_of,
         market_at=current.market_at,
+        switched=site.switched(now),
     )
     return Page(body, since=now, until=_until(site, now, is_read=last is not None))
 
@@ -206,6 +207,7 @@ async def _signal_page(site: Site, method: Method, now: int) -> Page:
         source=current.sources[method.key],
         as_of=None if current.signals is None else current.signals.as_of,
         market_at=current.market_at,
+        switched=site.switched(now),
     )
     return Page(body, since=now, until=_until(site, now, is_read=recorded is not None))
 
