@@ -180,7 +180,7 @@ def test_one_venue_a_phone_and_a_page_without_javascript(
 ) -> None:
     look.visit("/markets/BTC?venue=hyperliquid", NARROW)
     look.page.wait_for_selector(DRAWN)
-    expect(look.page.locator(".chart-why")).to_contain_text("publishes no liquidations")
+    expect(look.page.locator(".chart-why")).to_contain_text("no liquidations are published")
     assert look.page.evaluate(COLOURS) > 10
     assert look.overflow() <= 0
     assert look.violations() == []
