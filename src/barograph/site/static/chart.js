@@ -2,7 +2,7 @@
 // pan, zoom, compare, link and download. chart_drawing.js draws. The page is complete without it.
 
 const tool = document.getElementById("chart-tool");
-const { SvgContext, axisWidth, drawChart, lowerBound, moment, percent, prepare, price, rate, usd } = await import(tool.dataset.drawing);
+const { axisWidth, drawChart, lowerBound, moment, percent, prepare, price, rate, usd } = await import(tool.dataset.drawing);
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -37,7 +37,7 @@ let compared = null; // { text, symbol, venue }
 let cross = null; // the instant under the crosshair
 let isPinned = false;
 let selected = null; // from one pixel to another
-let events = { since: Infinity, last: 0, list: [] };
+let events = { since: Infinity, after: 0, isFresh: false, list: [] };
 let colours = {};
 let layout = null;
 let request = new AbortController();
@@ -244,19 +244,19 @@ async function load() {
 
 async function loadEvents(signal) {
   const isOlder = period().from < events.since;
+  if (!isOlder && events.isFresh) return;
   const since = isOlder ? Math.min(period().from, edge - EVENT_DAYS) : events.since;
-  if (!isOlder && events.last) return;
   const about = listed ? `&symbol=${encodeURIComponent(listed)}` : ""; // other symbols are unknown there
   const start = isOlder ? `since=${iso(since)}` : `after=${events.after}`;
   let [address, after] = [`${root}/api/v1/events?type=regime.changed,brief.published${about}&limit=1000&${start}`, 0];
-  const list = isOlder ? [] : events.list;
+  const list = isOlder ? [] : [...events.list];
   while (address !== null) {
     const page = await get(address, signal, { events: [], next: null, last_id: 0 });
     list.push(...page.events.filter(isAbout).map((event) => ({ ...event, at: Date.parse(event.at) })));
     [address, after] = [page.next && local(page.next), page.last_id];
   }
   const written = new Set(list.filter(({ slug }) => slug).map(({ at }) => at)); // a regime with a brief is marked once
-  events = { since, after, last: 1, list: list.filter(({ slug, at }) => slug || !written.has(at)) };
+  events = { since, after, isFresh: true, list: list.filter(({ slug, at }) => slug || !written.has(at)) };
 }
 
 function isAbout({ type, symbol: of, symbols, venue: at }) {
@@ -301,7 +301,7 @@ function renew() {
   const now = Date.now() + ahead;
   if (view.end !== null || ended || now - edge < MINUTE) return;
   for (const series of kept.values()) series.reopen();
-  [edge, events.last] = [now, 0];
+  [edge, events.isFresh] = [now, false];
   later("load", 0, load);
 }
 
@@ -513,50 +513,21 @@ async function offerNames() {
   list.append(...rows.map((row) => new Option(row.firstElementChild.textContent)));
 }
 
-// Downloads of what is shown
+// Downloads of what is shown, with a script that is loaded on first use
 
-function download(kind) {
+async function download(kind) {
+  const { saveImage, saveTable } = await import(tool.dataset.downloads);
   const name = `barograph-${coin}-${venue}-${view.range || "period"}.${kind}`;
-  if (kind === "csv") return save(name, new Blob([table()], { type: "text/csv" }));
-  const [width, height] = [Math.max(640, canvas.clientWidth), canvas.clientHeight + 64];
+  if (kind === "csv") {
+    const found = MEASURES.map(({ key }) => [key, key, venue, shown(key).within(period())]);
+    if (compared) found.push(["price", `price of ${compared.text}`, compared.venue, other(shown).within(period())]);
+    return saveTable(name, found);
+  }
   const { from, to } = period();
   const head = `${coin} at ${venue === "all" ? "all venues" : titles[venue]}, ${moment(from)} to ${moment(Math.min(to, last()))}`;
   const legend = inside.map(({ title }, index) => ({ title, colour: colours.venues[index] }));
-  const chart = { ...content(width, height), cross: null, selected: null, head, legend, foot: `Barograph. Source: ${source}` };
-  const sheet = element("canvas", { width: 2 * width, height: 2 * height });
-  const c = sheet.getContext("2d");
-  if (kind === "svg") {
-    const svg = new SvgContext(width, height, c);
-    drawChart(svg, chart);
-    return save(name, new Blob([svg.toString()], { type: "image/svg+xml" }));
-  }
-  c.scale(2, 2);
-  drawChart(c, chart);
-  sheet.toBlob((blob) => save(name, blob));
-}
-
-function save(name, blob) {
-  const href = URL.createObjectURL(blob);
-  element("a", { href, download: name }).click();
-  setTimeout(() => URL.revokeObjectURL(href), MINUTE);
-}
-
-const UNITS = { price: "USD or USDT", "open-interest": "USD", funding: "% per 8 h", liquidations: "USD" };
-
-function table() {
-  const rows = MEASURES.flatMap(({ key }) => shown(key).within(period()).flatMap((point) => rowsOf(key, point, venue)));
-  const more = compared ? other(shown).within(period()).flatMap((point) => rowsOf("price", point, compared.venue, `price of ${compared.text}`)) : [];
-  const cell = (value) => (/[",\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
-  const written = [["time", "pane", "venue", "value", "unit", "missing"], ...rows, ...more];
-  return written.map((row) => `${row.map((value) => cell(String(value ?? ""))).join(",")}\r\n`).join("");
-}
-
-function rowsOf(key, point, at, pane = key) {
-  const missing = point.missing.map(({ venue: name, reason }) => `${name} (${reason})`).join("; ");
-  const row = (of, value, title = pane) => [iso(point.at), title, of, value, UNITS[key], missing];
-  if (key === "liquidations") return [row(at, point.long_usd, "liquidations of longs"), row(at, point.short_usd, "liquidations of shorts")];
-  if (key === "price") return [row(point.price_venue ?? at, point.value)];
-  return [row(at, point.value), ...(at === "all" ? point.venues.map((name, index) => row(name, point.by_venue[index])) : [])];
+  const chart = content(Math.max(640, canvas.clientWidth), canvas.clientHeight + 64);
+  saveImage(name, drawChart, { ...chart, cross: null, selected: null, head, legend, foot: `Barograph. Source: ${source}` });
 }
 
 // Pointers: one pans, or selects a period with Shift; two zoom
