@@ -12,7 +12,7 @@ const INTERVALS = { [MINUTE]: "minute", [HOUR]: "hour", [4 * HOUR]: "4h", [DAY]:
 const KEPT = { minute: 30 * DAY, liquidations: 90 * DAY, hour: 730 * DAY };
 const EVENT_DAYS = 90 * DAY; // or more, if the view shows more
 const LOAD_MS = 120; // a view that lasts this long is loaded
-const ADDRESS_MS = 300;
+const ADDRESS_MS = 200; // then it is also in the address and on the buttons
 const LATE_MS = 20_000;
 const BRIDGED_MS = 5.5 * MINUTE; // a reading counts for 5 minutes
 const BAR_PX = 4;
@@ -40,6 +40,7 @@ let selected = null; // from one pixel to another
 let events = { since: Infinity, after: 0, isFresh: false, list: [] };
 let colours = {};
 let layout = null;
+let size = { width: 0, height: 0 }; // of the canvas; reading it would lay out the page
 let request = new AbortController();
 const timers = {};
 const kept = new Map(); // series by measure, symbol, venue and step
@@ -89,7 +90,6 @@ function choose(range) {
 }
 
 function changed() {
-  for (const button of tool.querySelectorAll("[data-range]")) button.ariaPressed = String(button.dataset.range === view.range);
   later("load", LOAD_MS, load);
   later("address", ADDRESS_MS, writeAddress);
   redraw();
@@ -103,6 +103,7 @@ function later(name, after, work) {
 // The address: #chart=7d, or #chart=2026-11-01T00:00Z_2026-11-03T00:00Z&compare=ETH
 
 function writeAddress() {
+  for (const button of tool.querySelectorAll("[data-range]")) button.ariaPressed = String(button.dataset.range === view.range);
   const [from, to] = [period().from, period().to].map((at) => `${iso(at).slice(0, 16)}Z`);
   const shown = view.range || (view.end === null ? `${Math.round(view.span / MINUTE)}m` : `${from}_${to}`);
   const hash = `#chart=${shown}${compared ? `&compare=${encodeURIComponent(compared.text)}` : ""}${showsRange() ? "&venues=1" : ""}`;
@@ -167,6 +168,14 @@ class Series {
   index(wanted) { return lowerBound(this.points, wanted, ({ at }) => at); }
   has({ from, to }) { return this.index(from) < this.index(to + 1); }
   within({ from, to }) { return this.points.slice(this.index(from), this.index(to + 1)); }
+
+  // The newest point with a value
+  newest({ from, to }) {
+    for (let index = this.index(to + 1) - 1; index >= 0 && this.points[index].at >= from; index -= 1) {
+      if (this.points[index].value !== null) return this.points[index];
+    }
+    return null;
+  }
 
   nearest(wanted) {
     const index = this.index(wanted);
@@ -317,7 +326,7 @@ const MEASURES = [
 ].filter(({ key }) => key !== "liquidations" || inside.some(({ liquidations }) => liquidations !== "none"));
 
 function columnsOf(series) {
-  const columnMs = period().span / Math.max(1, canvas.clientWidth - axisWidth(canvas.clientWidth));
+  const columnMs = period().span / Math.max(1, size.width - axisWidth(size.width));
   const { prepared, version, step, points } = series;
   if (prepared?.version === version && Math.abs(prepared.columnMs / columnMs - 1) < 1e-9) return prepared.columns;
   const { channels, isDashed } = MEASURES.find(({ key }) => key === series.measure);
@@ -331,8 +340,7 @@ const amount = (value, step) => (value === 0 ? "0" : usd(Math.abs(value), decima
 const PANES = {
   price: () => {
     const series = shown("price");
-    const hasRoom = canvas.clientWidth / series.within(period()).length > RANGE_PX;
-    const isRange = showsRange() && hasRoom;
+    const isRange = showsRange() && size.width / series.within(period()).length > RANGE_PX;
     const title = venue === "all" ? "Price at the venue with the largest open interest" : `Price at ${titles[venue]}`;
     const drawn = [isRange ? { kind: "range", columns: columnsOf(series), colour: colours.trace } : lineOf(series, colours.trace)];
     return { title: isRange ? "Price: lowest to highest venue, with a tick at the venue with the largest open interest" : title, short: isRange ? "Price: lowest to highest venue" : "Price", drawn, label: price };
@@ -349,8 +357,8 @@ const PANES = {
   },
   funding: () => {
     const series = shown("funding");
-    const thin = isOne ? [] : colours.venues.map((colour, index) => lineOf(series, colour, { channel: index + 1, width: 0.75 }));
-    const title = isOne ? "Funding per 8 h" : "Funding per 8 h, weighted by open interest; thin: each venue";
+    const thin = isOne || columnsOf(series).isDense ? [] : colours.venues.map((colour, index) => lineOf(series, colour, { channel: index + 1, width: 0.75 }));
+    const title = `Funding per 8 h${isOne ? "" : ", weighted by open interest"}${thin.length > 0 ? "; thin: each venue" : ""}`;
     return { title, short: "Funding per 8 h", drawn: [...thin, lineOf(series, colours.text)], hasZero: true, label: (value) => (value === 0 ? "0 %" : rate(value)) };
   },
   liquidations: () => ({ title: "Liquidations: longs up, shorts down", short: "Liquidations: longs up, shorts down", drawn: [{ kind: "bars", bars: bars() }], hasZero: true, label: amount }),
@@ -374,7 +382,7 @@ function change(series) {
 function bars() {
   const { from, to, span } = period();
   const series = shown("liquidations");
-  const length = series.step * Math.ceil((BAR_PX * span) / canvas.clientWidth / series.step);
+  const length = series.step * Math.ceil((BAR_PX * span) / size.width / series.step);
   const found = new Map();
   for (const point of series.within({ from: Math.floor(from / length) * length, to })) {
     if (point.value === null) continue;
@@ -406,7 +414,7 @@ function redraw() {
 
 function draw() {
   isAsked = false;
-  const [width, height, ratio] = [canvas.clientWidth, canvas.clientHeight, devicePixelRatio];
+  const [{ width, height }, ratio] = [size, devicePixelRatio];
   if (width === 0) return;
   const [pixels, lines] = [Math.round(width * ratio), Math.round(height * ratio)];
   if (canvas.width !== pixels || canvas.height !== lines) Object.assign(canvas, { width: pixels, height: lines });
@@ -445,7 +453,7 @@ function readColours() {
 // The readout: the values at the crosshair, or the newest ones in view, in words
 
 function showReadout() {
-  const at = cross ?? shown("price").within(period()).findLast(({ value }) => value !== null)?.at ?? Math.min(period().to, last());
+  const at = cross ?? shown("price").newest(period())?.at ?? Math.min(period().to, last());
   const rows = [["", moment(at), cross === null ? "newest in view" : isPinned ? "kept; click to release" : ""], ...MEASURES.map(({ key }) => READ[key](at))];
   const near = cross && layout.marks.find((mark) => Math.abs(mark.x - layout.x(cross)) < 9)?.events;
   const text = JSON.stringify([rows, near]);
@@ -526,7 +534,7 @@ async function download(kind) {
   const { from, to } = period();
   const head = `${coin} at ${venue === "all" ? "all venues" : titles[venue]}, ${moment(from)} to ${moment(Math.min(to, last()))}`;
   const legend = inside.map(({ title }, index) => ({ title, colour: colours.venues[index] }));
-  const chart = content(Math.max(640, canvas.clientWidth), canvas.clientHeight + 64);
+  const chart = content(Math.max(640, size.width), size.height + 64);
   saveImage(name, drawChart, { ...chart, cross: null, selected: null, head, legend, foot: `Barograph. Source: ${source}` });
 }
 
@@ -585,7 +593,7 @@ function useWheel(event) {
   if (document.activeElement !== canvas && !event.ctrlKey) return; // the wheel scrolls the page
   event.preventDefault();
   const { deltaX, deltaY, deltaMode, offsetX } = event;
-  if (Math.abs(deltaX) > Math.abs(deltaY)) pan(deltaX / canvas.clientWidth);
+  if (Math.abs(deltaX) > Math.abs(deltaY)) pan(deltaX / size.width);
   else zoom(1.002 ** clamp(deltaY * (deltaMode === 1 ? 30 : 1), -300, 300), timeAt(offsetX));
 }
 
@@ -638,7 +646,10 @@ field.addEventListener("change", () => {
 });
 addEventListener("hashchange", () => readAddress() && changed());
 document.addEventListener("renewed", renew);
-new ResizeObserver(redraw).observe(canvas);
+new ResizeObserver(() => {
+  size = { width: canvas.clientWidth, height: canvas.clientHeight };
+  redraw();
+}).observe(canvas);
 new MutationObserver(readColours).observe(document.documentElement, { attributeFilter: ["data-theme"] });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", readColours);
 for (const control of tool.querySelectorAll(":disabled")) control.disabled = control.dataset.range === "1h" && !tool.dataset.minutes;

@@ -290,8 +290,9 @@ function drawStack(c, { columns, venues }, { view, colours, x, y }) {
       c.globalAlpha = 1;
       below = above;
     }
-    const tops = indexes.map((index) => y(sums(columns, venues.length, index)[1]));
-    drawPartial(c, across, below.map(y), tops, indexes.map((index) => columns.dashed[index]), colours.text);
+    const isPartial = indexes.map((index) => columns.dashed[index]);
+    if (!isPartial.includes(true)) continue;
+    drawPartial(c, across, below.map(y), indexes.map((index) => y(sums(columns, venues.length, index)[1])), isPartial, colours.text);
   }
 }
 
@@ -308,14 +309,7 @@ function connected(columns, count, view) {
 }
 
 function fillArea(c, across, below, above, isDense) {
-  if (isDense) {
-    const edges = across.map(Math.round);
-    for (const [place, left] of edges.entries()) {
-      const [top, bottom] = [Math.round(above[place]), Math.round(below[place])];
-      c.fillRect(left, top, (edges[place + 1] ?? left + 1) - left, bottom - top);
-    }
-    return;
-  }
+  if (isDense) return fillColumns(c, across, below, above);
   const alone = across.length === 1 ? 1.5 : 0;
   c.beginPath();
   c.moveTo(across[0] - alone, below[0]);
@@ -325,8 +319,19 @@ function fillArea(c, across, below, above, isDense) {
   c.fill();
 }
 
+// Equal neighbours are one rectangle.
+function fillColumns(c, across, below, above) {
+  let [left, top, bottom] = [Math.round(across[0]), Math.round(above[0]), Math.round(below[0])];
+  for (let place = 1; place <= across.length; place += 1) {
+    const [high, low] = [Math.round(above[place]), Math.round(below[place])];
+    if (high === top && low === bottom) continue;
+    const right = Math.round(across[place] ?? across.at(-1) + 1);
+    if (bottom > top) c.fillRect(left, top, right - left, bottom - top);
+    [left, top, bottom] = [right, high, low];
+  }
+}
+
 function drawPartial(c, across, below, tops, isPartial, colour) {
-  if (!isPartial.includes(true)) return;
   c.beginPath();
   let hatchedAt = -Infinity;
   for (const [place, left] of across.entries()) {
