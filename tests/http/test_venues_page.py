@@ -8,13 +8,13 @@ import pytest
 
 from barograph.board.feeds import Publication
 from barograph.markets.disputes import DISPUTES, Dispute, Disputes
-from barograph.markets.view import EXCHANGE_HEALTH
-from barograph.venues.records import ExchangeHealth
+from barograph.markets.view import EXCHANGE_HEALTH, PERPETUALS
+from barograph.venues.records import ExchangeHealth, Perpetuals
 from support.clock import START
 from support.markets import BTC, ETH, PEPE, SOL, changed
 from support.node import run_script
 from support.pages import BROWSER, SiteService
-from support.two_venues import BYBIT_IN_USE, bybit, hyperliquid, settled
+from support.two_venues import BYBIT_IN_USE, OTHER, bybit, hyperliquid, settled
 
 MARKET = (BTC, changed(PEPE, coin="PEPE", multiplier=1000), ETH, SOL)
 FRESH_MS = 30_000
@@ -55,10 +55,20 @@ def test_a_dispute_and_a_failure_are_shown_plainly(two: SiteService) -> None:
     )
     venues, coin = two.look("/venues").text, two.look("/markets/BTC").text
 
-    assert "Disputed: open-interest. it doubled while bybit's did not." in venues
+    assert "Disputed open interest: it doubled while bybit's did not." in venues
     assert "The last request failed: refused" in venues
     assert "Hyperliquid (disputed): it doubled while bybit's did not." in coin
     assert "$5.00B without Hyperliquid, size unknown" in coin
+
+
+def test_a_venue_names_what_is_held_back(two: SiteService) -> None:
+    doubted = {"BTC": "its open interest jumped from $1.00B to $2.00B"}
+    reading = Perpetuals(START, "other source", OTHER, venue="hyperliquid", doubted=doubted)
+    two.service.put(Publication.of(PERPETUALS.of("hyperliquid"), reading))
+    page = two.look("/venues").text
+
+    assert "Hyperliquid disputed" in page
+    assert "We hold back values of 1 contract, because they jumped, such as BTC: its open" in page
 
 
 def test_venues_say_what_they_give_and_lack(two: SiteService) -> None:

@@ -103,6 +103,21 @@ def test_totals_say_what_is_missing_and_how_large_it_last_was(stopped: Stopped) 
     assert "unavailable" not in markets
 
 
+def test_a_colour_never_contradicts_its_number(two: SiteService) -> None:
+    away = own(BTC, open_interest_usd=9e9, funding_rate_pct=-0.1)
+    known = with_reading(LastKnown(), Perpetuals(START, "s", (away,), venue="hyperliquid"))
+    btc = changed(BTC, funding_rate_pct=0.05)
+    two.clock.now += FRESH_MS
+    last = Publication.of(LAST_KNOWN.of("hyperliquid"), known)
+    two.service.put(last, bybit(btc, as_of=two.clock.now))
+
+    assert '<td class="tint-up-2">+0.0500' in two.ask("/markets").text
+    assert 'class="tint-up-2">+0.0500' in two.ask("/funding").text
+    heatmap = two.ask("/heatmap").text
+    assert 'class="tint-up-2" href="/markets/BTC"' in heatmap
+    assert "+0.0500 %</text>" in heatmap
+
+
 def test_no_rank_and_no_size_changes_because_a_venue_goes_down(stopped: Stopped) -> None:
     for path in PATHS:
         then, now = stopped.before[path], stopped.site.ask(path).text

@@ -70,12 +70,17 @@ def volume_shares(market: CrossMarket) -> dict[str, float]:
 
 
 def ranked_funding(coin: CrossCoin) -> float | None:
-    """The weighted rate for order, filters and colours, without a step where a venue fails.
+    """The weighted rate for order and filters, without a step where a venue fails.
 
     If a missing venue never had a rate, it is that of the others.
     """
     whole = coin.funding_with_missing_8h_pct
     return coin.funding_8h_pct if whole is None else whole
+
+
+def tinted_funding(coin: CrossCoin) -> float | None:
+    """The weighted rate for colours: the one that pages show, so that they never contradict it."""
+    return ranked_funding(coin) if coin.funding_8h_pct is None else coin.funding_8h_pct
 
 
 def entries_at(coin: CrossCoin, venue: str) -> list[CrossVenue]:

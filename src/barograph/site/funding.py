@@ -17,7 +17,14 @@ from barograph.markets.cross_documents import CROSS_PATH
 from barograph.markets.cross_entries import FUNDING, CrossVenue, State, sum_known
 from barograph.markets.settlements import LONGEST_INTERVAL_HOURS, WINDOW_DAYS, yearly
 from barograph.markets.symbols import has_page, names_of
-from barograph.site.coin_text import entries_at, part_bar, parts_of, ranked_funding, titles_of
+from barograph.site.coin_text import (
+    entries_at,
+    part_bar,
+    parts_of,
+    ranked_funding,
+    tinted_funding,
+    titles_of,
+)
 from barograph.site.paths import CARRY_PAGE, CROSS_PAGE, FUNDING_PAGE, MARKETS_FOLDER
 from barograph.site.responses import Page, PageRouter
 from barograph.site.site import INCOMPLETE_PAGE_MS, Site, redirect
@@ -242,8 +249,8 @@ def _bare(pct: float) -> str:
 
 
 def _live(coin: CrossCoin) -> str:
-    pct, ranked = coin.funding_8h_pct, ranked_funding(coin)
-    tint = "" if ranked is None else f' class="{funding_tint(ranked)}"'
+    pct, tinted = coin.funding_8h_pct, tinted_funding(coin)
+    tint = "" if tinted is None else f' class="{funding_tint(tinted)}"'
     lacks = _without(each.venue for each in coin.funding_missing)
     notes = small(per_year(pct, LIVE_DAYS)) + small(lacks)
     return f'<td data-head="Live per 8{NBSP}h"{tint}>{shown(pct, _bare)}{notes}</td>'

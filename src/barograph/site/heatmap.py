@@ -18,8 +18,8 @@ from barograph.markets.view import PERPETUALS
 from barograph.site.charts.svg import Box, number, text_of
 from barograph.site.coin_text import (
     missing_text,
-    ranked_funding,
     short_total,
+    tinted_funding,
     venues_text,
 )
 from barograph.site.paths import HEATMAP_PAGE, MARKETS_PATH, coin_page
@@ -148,7 +148,7 @@ class HeatCell(NamedTuple):
 
     def number(self, by: By) -> float | None:
         """The number that the colour shows."""
-        return ranked_funding(self.coin) if by == "funding" else self.coin.price_pct
+        return tinted_funding(self.coin) if by == "funding" else self.coin.price_pct
 
 
 def _change(percent: float) -> tuple[str, str]:

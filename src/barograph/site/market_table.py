@@ -19,7 +19,7 @@ from barograph.markets.regime import EDGES_PCT
 from barograph.markets.symbols import joined_names, spelled_names
 from barograph.markets.view import MarketView
 from barograph.site.charts.small import sparkline
-from barograph.site.coin_text import missing_text, short_missing
+from barograph.site.coin_text import missing_text, short_missing, tinted_funding
 from barograph.site.market_facts import missing_liquidations, missing_shares, price_heading
 from barograph.site.paths import coin_page
 from barograph.site.table_query import Column, TableQuery
@@ -342,11 +342,11 @@ def _line(row: MarketRow, root: str, suffix: str, ranks: str, last: str) -> str:
     if row.path is not None:
         name = f'<a href="{root}{row.path}"{title}>{name}</a>'
     tags, coin = row.tags, row.tags.coin
-    tint = "" if funding is None else f' class="{funding_tint(funding)}"'
-    live, beside = funding, _beside(tags.funding)
+    live, tinted, beside = funding, funding, _beside(tags.funding)
     if coin is not None:  # quiet words can't be read on a tint
-        live = coin.funding_8h_pct
+        live, tinted = coin.funding_8h_pct, tinted_funding(coin)
         beside = _lack(live, coin.funding_missing).replace(' class="missing"', "")
+    tint = "" if tinted is None else f' class="{funding_tint(tinted)}"'
     interest_cell = _sum(interest, None if coin is None else coin.open_interest)
     turnover = _sum(volume, None if coin is None else coin.volume)
     final = turnover if last == "volume" else _cell(long, "{:.1f}".format)

@@ -51,7 +51,18 @@ class VenueCard(NamedTuple):
         if self.entry.state != "ok":
             return self.entry.state
         failing = "ok" if self.entry.failure is None else "failing"
-        return "disputed" if self.entry.disputed else failing
+        return "disputed" if self.entry.disputed or self.held_back else failing
+
+    @property
+    def held_back(self) -> str:
+        """Of how many contracts we hold back a value, and why of one of them."""
+        doubted = {} if self.facts.reading is None else self.facts.reading.doubted
+        if not doubted:
+            return ""
+        contract, why = next(iter(doubted.items()))
+        first = f"{contract}: {why}"
+        count = f"{len(doubted):,} contract{'' if len(doubted) == 1 else 's'}"
+        return f"We hold back values of {count}, because they jumped, such as {first}"
 
 
 def venues_routes(router: PageRouter, site: Site) -> None:
