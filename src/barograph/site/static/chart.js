@@ -13,6 +13,7 @@ const KEPT = { minute: 30 * DAY, liquidations: 90 * DAY, hour: 730 * DAY };
 const EVENT_DAYS = 90 * DAY; // or more, if the view shows more
 const LOAD_MS = 120; // a view that lasts this long is loaded
 const ADDRESS_MS = 200; // then it is also in the address and on the buttons
+const READOUT_MS = 60; // laying out text in each frame would drop frames
 const LATE_MS = 20_000;
 const BRIDGED_MS = 5.5 * MINUTE; // a reading counts for 5 minutes
 const BAR_PX = 4;
@@ -423,7 +424,7 @@ function draw() {
   layout = drawChart(c, content(width, height));
   const isUnknown = compared && state.hidden && !other(shown).has(period());
   why.textContent = `${noLiquidations()} ${isUnknown ? `We have no prices of ${compared.text} in this time.` : ""}`.trim();
-  showReadout();
+  timers.readout ??= setTimeout(showReadout, READOUT_MS);
   if (!state.hidden || tool.dataset.drawn) return;
   tool.dataset.drawn = "";
   performance.mark("chart-drawn");
@@ -453,8 +454,11 @@ function readColours() {
 // The readout: the values at the crosshair, or the newest ones in view, in words
 
 function showReadout() {
+  timers.readout = null;
   const at = cross ?? shown("price").newest(period())?.at ?? Math.min(period().to, last());
-  const rows = [["", moment(at), cross === null ? "newest in view" : isPinned ? "kept; click to release" : ""], ...MEASURES.map(({ key }) => READ[key](at))];
+  const kind = cross === null ? "newest in view" : isPinned ? "kept; click to release" : "";
+  const values = MEASURES.map(({ key }) => READ[key](at).map((words) => words.replace(/(\d) (?=%)/g, "$1\u00a0"))); // no unit on the next line
+  const rows = [["", moment(at), kind], ...values];
   const near = cross && layout.marks.find((mark) => Math.abs(mark.x - layout.x(cross)) < 9)?.events;
   const text = JSON.stringify([rows, near]);
   if (text === readout.dataset.text) return;

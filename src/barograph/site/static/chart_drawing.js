@@ -133,7 +133,7 @@ function drawHead(c, { head, legend, colours }) {
 }
 
 function drawTimes(c, { view, colours }, { x, left, right, bottom, panes, isNarrow }) {
-  const most = Math.max(2, Math.floor((right - left) / (isNarrow ? 56 : 84)));
+  const most = Math.ceil((right - left) / (isNarrow ? 48 : 84));
   const step = TIME_STEPS.find((length) => (view.to - view.from) / length <= most) ?? 2 * TIME_STEPS.at(-1);
   for (let at = Math.ceil(view.from / step) * step; at <= view.to; at += step) {
     for (const place of panes) line(c, [x(at), place.top, x(at), place.bottom], colours.grid);
@@ -177,7 +177,7 @@ function scaleOf({ drawn, hasZero }, view, height) {
   if (!isKnown) return { low: 0, high: 1, marks: [], step: 1, isKnown };
   const room = (high - low) * 0.06 || Math.abs(high) * 0.01 || 1;
   [low, high] = [hasZero && low === 0 ? 0 : low - room, hasZero && high === 0 ? 0 : high + room];
-  const least = (high - low) / Math.max(2, Math.floor(height / (height < 120 ? 20 : 34)));
+  const least = (high - low) / Math.max(3, Math.floor(height / (height < 120 ? 20 : 34)));
   const power = 10 ** Math.floor(Math.log10(least));
   const step = [1, 2, 2.5, 5, 10].map((count) => count * power).find((round) => round >= least * (1 - 1e-9));
   const [first, last] = [Math.ceil(low / step - 1e-9), Math.floor(high / step + 1e-9)];
@@ -383,12 +383,13 @@ function cluster(events, x, { left, right }) {
     for (const event of events) {
       const at = x(event.at);
       if (at < left || at > right) continue;
-      if (at - marks.at(-1)?.from < distance) marks.at(-1).events.push(event);
-      else marks.push({ from: at, events: [event] });
+      const mark = marks.at(-1);
+      if (at - mark?.to < distance && at - mark.from < 3 * distance) Object.assign(mark, { to: at, events: [...mark.events, event] });
+      else marks.push({ from: at, to: at, events: [event] });
     }
     if (marks.length <= (right - left) / MARK_ROOM_PX) break;
   }
-  return marks.map((mark) => ({ ...mark, x: (mark.from + x(mark.events.at(-1).at)) / 2 }));
+  return marks.map((mark) => ({ ...mark, x: (mark.from + mark.to) / 2 }));
 }
 
 function drawMark(c, { x, events }, top, colours) {
