@@ -184,3 +184,10 @@ def test_every_name_leads_to_the_one_page(two: SiteService) -> None:
     assert unknown.status_code == 404
     assert "/markets" in Checked(unknown).targets
     assert two.ask("/markets/NOPE").json() == {"error": "not found"}
+
+
+def test_very_many_coins_are_written_shortly(two: SiteService) -> None:
+    many = changed(PEPE, coin="PEPE", multiplier=1000, open_interest_coins=86_912_230_991.0)
+    two.service.put(bybit(many))
+
+    assert two.look("/markets/PEPE").text.count("86.91T PEPE") == 3

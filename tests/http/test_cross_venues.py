@@ -297,7 +297,9 @@ def test_after_a_change_of_venue_the_plain_feeds_belong_to_the_other_one(two: Se
     assert said in two.ask("/").body
     assert b"healthy for 15 minutes." in two.ask("/").body
     two.put(Publication.of(VENUE_IN_USE, VenueInUse("hyperliquid", START, "bybit", "", START + 9)))
-    assert b"healthy for 15 minutes, at about 21:21 UTC." in two.ask("/").body
+    assert (
+        "healthy for 15 minutes, at about 21:21\N{NO-BREAK SPACE}UTC.".encode() in two.ask("/").body
+    )
 
 
 def test_while_venues_are_compared_others_get_the_comparison_before(two: Service) -> None:

@@ -241,8 +241,12 @@ def _coins(total: Total, asset: str) -> str:
     """A number of coins, short if it is very large: `59.19T PEPE`."""
     if total.coins is None:
         return ""
-    amount = f"{total.coins:,.0f}" if total.coins < MOST_IN_FULL else usd(total.coins)[1:]
-    return f"{amount} {asset}"
+    return f"{coins_text(total.coins)} {asset}"
+
+
+def coins_text(amount: float) -> str:
+    """A number of coins without their name."""
+    return f"{amount:,.0f}" if amount < MOST_IN_FULL else usd(amount)[1:]
 
 
 def _listed(*texts: str) -> str:

@@ -24,7 +24,7 @@ from barograph.markets.settlements import WINDOW_DAYS, yearly
 from barograph.markets.symbols import MAX_NAME, has_page, symbol_from, symbol_of, upper
 from barograph.series.endpoints import LISTINGS_PATH
 from barograph.site.chart_reader import ChartReader
-from barograph.site.coin_facts import coin_facts, ranked_neighbours
+from barograph.site.coin_facts import coin_facts, coins_text, ranked_neighbours
 from barograph.site.coin_text import entries_at, missing_text, parts_of, titles_of
 from barograph.site.market_facts import MarketFacts, exact_rate, left_out_text, market_facts
 from barograph.site.paths import CROSS_FOLDER, MARKETS_FOLDER, MARKETS_PATH
@@ -159,6 +159,7 @@ async def _coin(site: Site, charts: ChartReader, asset: str, choice: Choice, now
         symbol=symbol,
         titles_of=titles_of,
         missing_text=missing_text,
+        coins_text=coins_text,
         exact_rate=exact_rate,
         window_days=WINDOW_DAYS,
         yearly=yearly,
