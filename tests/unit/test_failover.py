@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from barograph.board.feeds import Feed
+from barograph.briefs.texts import labelled
 from barograph.collector.judge import Conclusion, Judge
 from barograph.errors import (
     Disputed,
@@ -472,3 +473,8 @@ def test_a_coin_is_found_without_its_multiplier(
     venue: str, base: str, coin: str, multiplier: int
 ) -> None:
     assert coin_of(venue, base) == (coin, multiplier)
+
+
+def test_a_brief_about_a_switch_names_venues_by_their_titles() -> None:
+    inputs = {"before": "bybit", "after": "hyperliquid"}
+    assert [*labelled(inputs)] == [("Venue before", "Bybit"), ("Venue after", "Hyperliquid")]

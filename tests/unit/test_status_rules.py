@@ -120,7 +120,7 @@ def test_a_source_of_figures_that_fails_is_named() -> None:
 
     assert told("daily-figures", macro=MacroHealth(works | fails)) == (
         "degraded",
-        f"treasury unreachable since {BEGAN}",
+        f"Treasury yields: unreachable since {BEGAN}",
     )
     assert condition("daily-figures", macro=MacroHealth(works)) == "ok"
     assert condition("daily-figures", macro=MacroHealth({})) == "not_configured"

@@ -22,6 +22,7 @@ from barograph.kit.timestamps import (
 from barograph.markets.evidence import MarketEvidence
 from barograph.markets.outcomes import FEWEST, Return, SeriesPoint, independent
 from barograph.venues.records import MAJORS
+from barograph.venues.registry import VENUES
 
 DECIMALS = 2
 
@@ -222,7 +223,7 @@ def _shown(name: str, value: Json) -> str:
 def _text(value: str) -> str:
     match = _TIME.fullmatch(value)
     if match is None:
-        return value
+        return VENUES[value].title if value in VENUES else value
     at = int(datetime.fromisoformat(f"{value[:10]}{match[1] or 'T00:00Z'}").timestamp()) * SECOND
     return day_text(at) if match[1] is None else time_text(at)
 

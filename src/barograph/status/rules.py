@@ -465,13 +465,20 @@ def _macro(inputs: StatusInputs) -> Verdict:
     if not sources:
         return "not_configured", "no source is configured"
     failing = [
-        f"{source} {health.failure} since {iso_timestamp(health.failing_since)}"
+        f"{_figures(source)}: {health.failure} since {iso_timestamp(health.failing_since)}"
         for source, health in sources
         if health.failure is not None and health.failing_since is not None
     ]
     if failing:
         return "degraded", "; ".join(failing)
-    return "ok", ", ".join(f"{source} {_reach(each.newest_day)}" for source, each in sources)
+    return "ok", ", ".join(
+        f"{_figures(source)} {_reach(each.newest_day)}" for source, each in sources
+    )
+
+
+def _figures(source: str) -> str:
+    """What a source publishes, such as `SOFR`, or `IBIT` for `etf-ibit`."""
+    return "Treasury yields" if source == "treasury" else source.removeprefix("etf-").upper()
 
 
 def _reach(newest_day: str | None) -> str:
