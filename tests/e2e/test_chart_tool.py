@@ -81,7 +81,7 @@ def test_it_says_what_the_api_has_and_the_address_restores_it(demo: Demo, page: 
     [spot] = _points(demo, "price", **{"from": f"{day}T{hour}:00Z", "limit": "1"})
     [interest] = _points(demo, "open-interest", **{"from": f"{day}T{hour}:00Z", "limit": "1"})
     [funding] = _points(demo, "funding", **{"from": f"{day}T{hour}:00Z", "limit": "1"})
-    expect(readout).to_contain_text(f"Price ${spot['value']:,.2f}")
+    expect(readout).to_contain_text(f"Price {spot['value']:,.2f} USDT")
     expect(readout).to_contain_text(f"Open interest ${interest['value'] / 1e9:.2f}B")
     expect(readout).to_contain_text(f"Funding {funding['value']:+.4f} % per 8 h")
 

@@ -168,7 +168,12 @@ async def _coin(site: Site, charts: ChartReader, asset: str, choice: Choice, now
         charts=drawn,
         chart_symbol=(_symbol(site, asset, venue) if venue else None) or asset,
         chart_venues=[
-            {"name": name, "title": VENUES[name].title, "liquidations": VENUES[name].liquidations}
+            {
+                "name": name,
+                "title": VENUES[name].title,
+                "quote": VENUES[name].quote,
+                "liquidations": VENUES[name].liquidations,
+            }
             for name in facts
         ],
         listed=await or_none(_listed(site, asset, venue)) or (None, None),

@@ -17,7 +17,6 @@ const READOUT_MS = 60; // laying out text in each frame would drop frames
 const LATE_MS = 20_000;
 const BRIDGED_MS = 5.5 * MINUTE; // a reading counts for 5 minutes
 const BAR_PX = 4;
-const RANGE_PX = 3; // from this distance of points on, ranges of the venues' prices are legible
 const EDGE = 0.02; // the empty part of the view after the newest point
 
 const { coin, symbol, venue, root, source, listed } = tool.dataset;
@@ -28,7 +27,8 @@ const inside = venue === "all" ? venues : venues.filter(({ name }) => name === v
 const isOne = inside.length === 1;
 const places = Object.fromEntries(inside.map(({ name }, place) => [name, place]));
 const titles = Object.fromEntries(venues.map(({ name, title }) => [name, title]));
-const [canvas, field, ranged, readout, state, why] = ["canvas", "input", "[data-shows]", ".chart-readout", ".chart-state", ".chart-why"]
+const quotes = Object.fromEntries(venues.map(({ name, quote }) => [name, quote]));
+const [canvas, field, readout, state, why] = ["canvas", "input", ".chart-readout", ".chart-state", ".chart-why"]
   .map((name) => tool.querySelector(name));
 
 let ahead = 0; // of the server's clock
@@ -59,7 +59,6 @@ const element = (name, members, ...children) => {
 // The view
 
 const longest = () => Math.max(DAY, (last() - first()) * (1 + 2 * EDGE));
-const showsRange = () => ranged.ariaPressed === "true" && !compared;
 
 function period() {
   const span = Math.min(view.span, longest());
@@ -107,7 +106,7 @@ function writeAddress() {
   for (const button of tool.querySelectorAll("[data-range]")) button.ariaPressed = String(button.dataset.range === view.range);
   const [from, to] = [period().from, period().to].map((at) => `${iso(at).slice(0, 16)}Z`);
   const shown = view.range || (view.end === null ? `${Math.round(view.span / MINUTE)}m` : `${from}_${to}`);
-  const hash = `#chart=${shown}${compared ? `&compare=${encodeURIComponent(compared.text)}` : ""}${showsRange() ? "&venues=1" : ""}`;
+  const hash = `#chart=${shown}${compared ? `&compare=${encodeURIComponent(compared.text)}` : ""}`;
   history.replaceState(history.state, "", hash);
   for (const link of document.querySelectorAll("a[rel=prev], a[rel=next], [aria-label=Venues] a")) link.hash = hash;
 }
@@ -122,7 +121,6 @@ function readAddress() {
   else if (to > from) view = { range: "", span: to - from, end: to };
   field.value = asked.get("compare") ?? "";
   compared = comparison(field.value);
-  ranged.ariaPressed = String(asked.get("venues") === "1");
   return true;
 }
 
@@ -320,7 +318,7 @@ function renew() {
 const isPartial = (point) => point.missing.length > 0 || point.origin === "backfilled";
 const ofVenues = inside.map((_, index) => ({ by }) => by[index]);
 const MEASURES = [
-  { key: "price", share: 4, channels: [({ value }) => value, ({ low }) => low, ({ high }) => high], isDashed: ({ origin }) => origin === "backfilled" },
+  { key: "price", share: 4, channels: [({ value }) => value], isDashed: ({ origin }) => origin === "backfilled" },
   { key: "open-interest", share: 2.2, channels: [...ofVenues, (point) => point.last], isDashed: isPartial },
   { key: "funding", share: 1.8, channels: [({ value }) => value, ...ofVenues], isDashed: isPartial },
   { key: "liquidations", share: 1.5, channels: [] },
@@ -340,11 +338,8 @@ const amount = (value, step) => (value === 0 ? "0" : usd(Math.abs(value), decima
 
 const PANES = {
   price: () => {
-    const series = shown("price");
-    const isRange = showsRange() && size.width / series.within(period()).length > RANGE_PX;
-    const title = venue === "all" ? "Price at the venue with the largest open interest" : `Price at ${titles[venue]}`;
-    const drawn = [isRange ? { kind: "range", columns: columnsOf(series), colour: colours.trace } : lineOf(series, colours.trace)];
-    return { title: isRange ? "Price: lowest to highest venue, with a tick at the venue with the largest open interest" : title, short: isRange ? "Price: lowest to highest venue" : "Price", drawn, label: price };
+    const title = venue === "all" ? "Price at the venue with the largest open interest" : `Price at ${titles[venue]}, ${quotes[venue]}`;
+    return { title, short: "Price", drawn: [lineOf(shown("price"), colours.trace)], label: price };
   },
   compared: () => {
     const lines = [[shown("price"), colours.trace, coin], [other(shown), colours.text, compared.text]];
@@ -479,7 +474,7 @@ const known = (name, measure, at, write) => {
 const READ = {
   price: (at) => (compared ? ["Change", changes(at), "from the left edge"] : known("Price", "price", at, (point) => {
     const among = venue === "all" ? `at ${titles[point.price_venue]}; ${price(point.low)} to ${price(point.high)} at ${countOf(point)}` : "";
-    return [price(point.value), `${among}${without(point)}${origin(point)}`];
+    return [`${price(point.value)} ${quotes[point.price_venue ?? venue]}`, `${among}${without(point)}${origin(point)}`];
   })),
   "open-interest": (at) => known("Open interest", "open-interest", at, (point) => [usd(point.value), `${byVenue(point, usd)}${without(point, usd)}${origin(point)}`]),
   funding: (at) => known("Funding", "funding", at, (point) => [`${rate(point.value)} per 8 h`, `${byVenue(point, rate)}${without(point)}${origin(point)}`]),
@@ -533,7 +528,7 @@ async function download(kind) {
   if (kind === "csv") {
     const found = MEASURES.map(({ key }) => [key, key, venue, shown(key).within(period())]);
     if (compared) found.push(["price", `price of ${compared.text}`, compared.venue, other(shown).within(period())]);
-    return saveTable(name, found);
+    return saveTable(name, found, quotes);
   }
   const { from, to } = period();
   const head = `${coin} at ${venue === "all" ? "all venues" : titles[venue]}, ${moment(from)} to ${moment(Math.min(to, last()))}`;
@@ -629,12 +624,10 @@ function useKey(event) {
 }
 
 function useButton({ target }) {
-  const { range, zoom: factor, download: kind, shows } = target.closest("button")?.dataset ?? {};
+  const { range, zoom: factor, download: kind } = target.closest("button")?.dataset ?? {};
   if (range) choose(range);
   if (factor) zoom(Number(factor), view.end === null ? last() : period().from + period().span / 2);
   if (kind) download(kind);
-  if (shows) ranged.ariaPressed = String(ranged.ariaPressed !== "true");
-  if (shows) changed();
 }
 
 const HANDLERS = { pointerdown: startDrag, pointermove: movePointer, pointerup: endDrag, pointercancel: endDrag, pointerleave: hideCross, keydown: useKey };

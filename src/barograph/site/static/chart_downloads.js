@@ -2,7 +2,7 @@
 
 const MINUTE = 60_000;
 const COLUMNS = ["time", "pane", "venue", "value", "unit", "missing"];
-const UNITS = { price: "USD or USDT", "open-interest": "USD", funding: "% per 8 h", liquidations: "USD" };
+const UNITS = { "open-interest": "USD", funding: "% per 8 h", liquidations: "USD" };
 
 const short = (number) => Number(number.toFixed(2));
 const escaped = (value) => String(value).replace(/[&<>"]/g, (sign) => `&#${sign.charCodeAt(0)};`);
@@ -14,16 +14,16 @@ function save(name, blob) {
 }
 
 // Points by measure, with the name of their pane and their venue
-export function saveTable(name, found) {
-  const rows = found.flatMap(([key, pane, venue, points]) => points.flatMap((point) => rowsOf(key, pane, venue, point)));
+export function saveTable(name, found, quotes) {
+  const rows = found.flatMap(([key, pane, venue, points]) => points.flatMap((point) => rowsOf(key, pane, venue, point, quotes)));
   const cell = (value) => (/[",\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
   const lines = [COLUMNS, ...rows].map((row) => `${row.map((value) => cell(String(value ?? ""))).join(",")}\r\n`);
   save(name, new Blob(lines, { type: "text/csv" }));
 }
 
-function rowsOf(key, pane, venue, point) {
+function rowsOf(key, pane, venue, point, quotes) {
   const missing = point.missing.map(({ venue: name, reason }) => `${name} (${reason})`).join("; ");
-  const row = (of, value, title = pane) => [new Date(point.at).toISOString(), title, of, value, UNITS[key], missing];
+  const row = (of, value, title = pane) => [new Date(point.at).toISOString(), title, of, value, UNITS[key] ?? quotes[of], missing];
   if (key === "liquidations") return [row(venue, point.long_usd, "liquidations of longs"), row(venue, point.short_usd, "liquidations of shorts")];
   if (key === "price") return [row(point.price_venue ?? venue, point.value)];
   return [row(venue, point.value), ...(venue === "all" ? point.venues.map((name, index) => row(name, point.by_venue[index])) : [])];

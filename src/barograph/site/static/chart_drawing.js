@@ -37,7 +37,7 @@ export function usd(value, decimals = 2) {
 // With as many decimals as a step has; without one, six digits
 export function price(value, step = Math.abs(value) >= 1 ? 0.01 : Math.abs(value) / 1e5) {
   const decimals = Math.min(12, Math.max(0, Math.ceil(-Math.log10(step || 1) - 1e-9)));
-  return `$${value.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals })}`;
+  return value.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
 }
 
 // The first place in a sorted list that is not before what is wanted
@@ -184,11 +184,10 @@ function scaleOf({ drawn, hasZero }, view, height) {
   return { low, high, step, isKnown, marks: Array.from({ length: last - first + 1 }, (_, index) => (first + index) * step || 0) };
 }
 
-// Shapes: lines, ranges, stacks and bars. A kind knows the range of its values and how to draw them.
+// Shapes: lines, stacks and bars. A kind knows the range of its values and how to draw them.
 
 const KINDS = {
   line: { range: lineRange, draw: drawLine },
-  range: { range: ({ columns }, view) => [lineRange({ columns, channel: 1 }, view)[0], lineRange({ columns, channel: 2 }, view)[1]], draw: drawRange },
   stack: { range: stackRange, draw: drawStack },
   bars: { range: ({ bars }) => [Math.min(0, ...bars.map(({ short }) => -short)), Math.max(...bars.map(({ long, total }) => total ?? long))], draw: drawBars },
 };
@@ -242,22 +241,6 @@ function drawDense(c, columns, { low, high, last }, { view, colour, x, height })
     const [top, bottom] = [Math.max(high[index], before), Math.min(low[index], before)].map((value) => Math.round(height(value)));
     c.fillRect(Math.round(x(columns.at[index])), top, 1, Math.max(1, bottom - top));
   }
-}
-
-// From the lowest to the highest venue, with a tick at the value of the point
-function drawRange(c, { columns, colour }, { view, x, y }) {
-  const [{ last }, { low }, { high }] = columns.channels;
-  const [begin, end] = visible(columns, view);
-  c.beginPath();
-  for (let index = begin; index < end; index += 1) {
-    if (Number.isNaN(low[index])) continue;
-    const across = x(columns.at[index]);
-    c.moveTo(across, y(low[index]));
-    c.lineTo(across, y(high[index]));
-    c.moveTo(across, y(last[index]));
-    c.lineTo(across + 3, y(last[index]));
-  }
-  stroke(c, colour, 1.5);
 }
 
 // The sum of the known venues, and with the last values of the missing ones; NaN if no venue is known
