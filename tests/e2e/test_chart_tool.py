@@ -110,7 +110,7 @@ def test_it_says_what_the_api_has_and_the_address_restores_it(demo: Demo, page: 
 
 def test_downloads_have_what_is_shown_also_of_a_comparison(demo: Demo, page: Page) -> None:
     _open(page, "/markets/BTC#chart=7d&compare=ETH")
-    expect(page.locator(".chart-readout")).to_contain_text("from the left edge")
+    expect(page.locator(".chart-readout")).to_contain_text("since the left edge")
     rows = list(csv.DictReader(_saved(page, "CSV").read_text().splitlines()))
     start = min(row["time"] for row in rows)
     points = _points(demo, "open-interest", **{"from": start})
@@ -164,7 +164,7 @@ def test_an_error_is_told_and_retried_when_the_server_allows(page: Page) -> None
     page.route(SERIES, lambda route: route.fulfill(**refused), times=4)
     page.goto("/markets/BTC")
     state = page.locator(".chart-state")
-    expect(state).to_contain_text("could not be loaded: too many")
+    expect(state).to_contain_text("Can't load the data: too many")
     expect(state.get_by_role("button")).to_be_disabled()
     page.wait_for_selector(DRAWN)
     page.route(SERIES, lambda route: route.fulfill(status=500, json={"error": "broken"}))
@@ -180,7 +180,7 @@ def test_one_venue_a_phone_and_a_page_without_javascript(
 ) -> None:
     look.visit("/markets/BTC?venue=hyperliquid", NARROW)
     look.page.wait_for_selector(DRAWN)
-    expect(look.page.locator(".chart-why")).to_contain_text("no liquidations are published")
+    expect(look.page.locator(".chart-why")).to_contain_text("No liquidations: ")
     assert look.page.evaluate(COLOURS) > 10
     assert look.overflow() <= 0
     assert look.violations() == []

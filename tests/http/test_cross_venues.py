@@ -293,7 +293,7 @@ def test_after_a_change_of_venue_the_plain_feeds_belong_to_the_other_one(two: Se
 
     assert [each["inUse"] for each in two.ask(VENUES).json()["venues"]] == [False, True]
     assert two.ask(f"{CROSS}/BTC").json()["totalOpenInterestUsd"] == 6e9
-    said = b"of a single venue are those of Hyperliquid, until Bybit has been healthy"
+    said = b"other single-venue figures come from Hyperliquid, until Bybit has been healthy"
     assert said in two.ask("/").body
     assert b"healthy for 15 minutes." in two.ask("/").body
     two.put(Publication.of(VENUE_IN_USE, VenueInUse("hyperliquid", START, "bybit", "", START + 9)))

@@ -294,7 +294,7 @@ def test_another_form_of_a_symbol_leads_to_the_one_page(
 def test_a_symbol_that_is_not_known_is_a_page_that_says_so(market: Service, symbol: str) -> None:
     answer = market.get(f"/markets/{symbol}", **HTML)
 
-    assert "No coin and no contract that we know is called" in Read(answer, 404).text
+    assert "We don't know a coin or contract called" in Read(answer, 404).text
     assert answer.headers["cache-control"] == "no-store"
     assert len(answer.content) < 6_000
     assert market.ask(f"/markets/{symbol}").body == b'{"error":"not found"}'

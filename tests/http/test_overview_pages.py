@@ -310,7 +310,7 @@ def test_single_liquidations_are_filtered(two: SiteService, query: str, coins: l
     if coins:
         assert [row[1] for row in page.tables[0][1:]] == coins
     else:
-        assert "We saw none of these in the last 24 hours." in page.text
+        assert "We saw no such liquidation in the last 24 hours." in page.text
 
 
 def test_an_unknown_coin_and_a_former_dated_page_show_no_other_data(two: SiteService) -> None:
@@ -329,7 +329,7 @@ def test_a_single_venue_says_that_it_is_alone_and_that_it_publishes_none(tmp_pat
     alone = one.look("/funding").text
     one.close()
 
-    assert "Hyperliquid publishes no liquidations, so we have none to show." in page
+    assert "Hyperliquid publishes no liquidations." in page
     assert "This instance reads one venue, Hyperliquid, so there is nothing to compare" in alone
 
 

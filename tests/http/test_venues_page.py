@@ -68,7 +68,9 @@ def test_a_venue_names_what_is_held_back(two: SiteService) -> None:
     page = two.look("/venues").text
 
     assert "Hyperliquid disputed" in page
-    assert "We hold back values of 1 contract, because they jumped, such as BTC: its open" in page
+    assert (
+        "We hold back values of 1 contract, because they jumped, for example BTC: its open" in page
+    )
 
 
 def test_venues_say_what_they_give_and_lack(two: SiteService) -> None:

@@ -97,7 +97,7 @@ def test_totals_say_what_is_missing_and_how_large_it_last_was(stopped: Stopped) 
     assert "$5.00B without Hyperliquid, last $1.00B Bybit 83 %, Hyperliquid (stale, last" in funding
     venues = down.look("/venues").text
     assert "Bybit 65 % Hyperliquid (missing, last 35 %)" in venues
-    assert "60.0 % of all venues, as it reports it" in venues
+    assert "60.0 % of all venues, as reported" in venues
     assert "Bitget: it does not document which sides" in venues
     assert "without Hyperliquid, last $1.00B" in down.look("/markets/BTC").text
     assert "unavailable" not in markets

@@ -144,7 +144,7 @@ class CoinFacts(NamedTuple):
             _fact(
                 "liquidations24hAtLeastUsd",
                 UNKNOWN if sides is None else at_least(sum(sides)),
-                "not known at any venue that lists it"
+                "unknown at every venue that lists it"
                 if sides is None
                 else f"{usd(sides[0])} longs, {usd(sides[1])} shorts",
             ),

@@ -200,7 +200,7 @@ def change_sentence(coin: CrossCoin) -> str:
             f": {signed_usd(change.price_effect_usd)} because of the price, "
             f"{signed_usd(positions)} because of positions"
         )
-    return f"{text}{moved}. The same venues then and now: {titles_of(change.venues)}."
+    return f"{text}{moved}. Venues compared: {titles_of(change.venues)}."
 
 
 def signed_usd(amount: float, show: Callable[[float], str] = usd) -> str:

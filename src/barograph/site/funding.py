@@ -184,7 +184,9 @@ def funding_columns(venues: Iterable[str], window: str) -> tuple[Column, ...]:
         *(Column(each, f"Settled {words_of(each)}", _MEAN) for each in LONGER),
         Column("", "Next (UTC)"),
         *(Column(venue, VENUES[venue].title) for venue in venues),
-        Column(PAIR, f"Best pair, {words_of(window)}", "Per year, without fees and prices"),
+        Column(
+            PAIR, f"Best pair, {words_of(window)}", "Per year, before fees and price differences"
+        ),
     )
 
 

@@ -283,7 +283,7 @@ def _venue(site: Site, spans: Sequence[LiquidatedHours], venue: str, now: int) -
     return VenueNow(
         VENUES[venue].title,
         [Hours(each.hours, [each]) for each in spans],
-        f"{publishes}, none of {unwatched:,} contracts" if unwatched else publishes,
+        f"{publishes}, but none for {unwatched:,} contracts" if unwatched else publishes,
         watched_until,
         watched_until + limit if is_watched and watched_until is not None else None,
     )

@@ -28,9 +28,9 @@ HOURS = (1, 4)
 SHOWN = 8
 QUADRANTS = {
     ("up", "up"): "often new longs",
-    ("up", "down"): "often shorts that close",
+    ("up", "down"): "often shorts closing",
     ("down", "up"): "often new shorts",
-    ("down", "down"): "often longs that close",
+    ("down", "down"): "often longs closing",
 }
 """How traders read each direction of the price and of the positions."""
 

@@ -230,7 +230,7 @@ class Site(NamedTuple):
         back = "" if known.back_at is None else f", at about {soon(known.back_at, known.back_at)}"
         return (
             f"{first} failed. Since {date_and_time(known.since)}, the regime, signals, badges and "
-            f"other figures of a single venue are those of {VENUES[known.venue].title}, until "
+            f"other single-venue figures come from {VENUES[known.venue].title}, until "
             f"{first} has been healthy for {HEALTHY // MINUTE} minutes{back}."
         )
 

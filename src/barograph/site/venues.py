@@ -34,7 +34,7 @@ class VenueCard(NamedTuple):
         """What it publishes and what it does not, by name."""
         entry = self.entry
         share = "" if entry.sharePct is None else f"{entry.sharePct:.1f} % of all venues; "
-        turnover = shown(self.volume_pct, "{:.1f} % of all venues, as it reports it".format)
+        turnover = shown(self.volume_pct, "{:.1f} % of all venues, as reported".format)
         liquidations = COMPLETENESS[entry.liquidations]
         kind = entry.liquidationPriceKind
         return [
@@ -62,7 +62,7 @@ class VenueCard(NamedTuple):
         contract, why = next(iter(doubted.items()))
         first = f"{contract}: {why}"
         count = f"{len(doubted):,} contract{'' if len(doubted) == 1 else 's'}"
-        return f"We hold back values of {count}, because they jumped, such as {first}"
+        return f"We hold back values of {count}, because they jumped, for example {first}"
 
 
 def venues_routes(router: PageRouter, site: Site) -> None:

@@ -285,7 +285,7 @@ async function get(address, signal, nothing) {
   if (answer.status === 404) return nothing;
   const body = await answer.json().catch(() => ({}));
   const wait = Number(answer.headers.get("Retry-After"));
-  if (!answer.ok) throw Object.assign(new Error(body.error ?? `status ${answer.status}`), { wait });
+  if (!answer.ok) throw Object.assign(new Error(body.error ?? `the server answered with status ${answer.status}`), { wait });
   performance.mark("chart-data"); // for the benchmark
   return body;
 }
@@ -297,7 +297,7 @@ function say(text) {
 
 function fail({ message, name, wait = 0 }) {
   const reason = { TimeoutError: "the server did not answer in time", TypeError: "no connection" }[name] ?? message.replace(/\.$/, "");
-  say(`The data could not be loaded: ${reason}. `);
+  say(`Can't load the data: ${reason}. `);
   const button = element("button", { type: "button", className: "copy", disabled: wait > 0 }, wait ? `Retry in ${wait} s` : "Retry");
   button.addEventListener("click", load);
   state.append(button);
@@ -344,7 +344,7 @@ const PANES = {
   compared: () => {
     const lines = [[shown("price"), colours.trace, coin], [other(shown), colours.text, compared.text]];
     const drawn = lines.map(([series, colour, name]) => lineOf(series, colour, { name, value: change(series) }));
-    return { title: "Change of price from the left edge", short: "Change of price", drawn, label: (value, step) => percent(value, step < 1 ? 2 : 0) };
+    return { title: "Price change since the left edge", short: "Price change", drawn, label: (value, step) => percent(value, step < 1 ? 2 : 0) };
   },
   "open-interest": () => {
     const series = shown("open-interest");
@@ -394,11 +394,11 @@ function bars() {
 
 // Why there is no pane of liquidations; empty if there is one
 function noLiquidations() {
-  if (MEASURES.length < 4) return `${inside.map(({ title }) => title).join(", ")}: no liquidations are published.`;
+  if (MEASURES.length < 4) return `No liquidations: ${inside.map(({ title }) => title).join(", ")} publish${inside.length === 1 ? "es" : ""} none.`;
   const points = shown("liquidations").within(period());
   if (points.some(({ value }) => value > 0) || !state.hidden) return "";
-  if (points.some(({ value }) => value === 0)) return `We saw no liquidations of ${coin} in this time.`;
-  return "We have no liquidations of this time. Nobody publishes them afterwards, and we keep them for 90 days.";
+  if (points.some(({ value }) => value === 0)) return `We saw no liquidations of ${coin} in this period.`;
+  return "We have no liquidations for this period. Exchanges don't publish past ones, and we keep them for 90 days.";
 }
 
 let isAsked = false;
@@ -418,7 +418,7 @@ function draw() {
   c.setTransform(ratio, 0, 0, ratio, 0, 0);
   layout = drawChart(c, content(width, height));
   const isUnknown = compared && state.hidden && !other(shown).has(period());
-  why.textContent = `${noLiquidations()} ${isUnknown ? `We have no prices of ${compared.text} in this time.` : ""}`.trim();
+  why.textContent = `${noLiquidations()} ${isUnknown ? `We have no prices of ${compared.text} for this period.` : ""}`.trim();
   timers.readout ??= setTimeout(showReadout, READOUT_MS);
   if (!state.hidden || tool.dataset.drawn) return;
   tool.dataset.drawn = "";
@@ -451,7 +451,7 @@ function readColours() {
 function showReadout() {
   timers.readout = null;
   const at = cross ?? shown("price").newest(period())?.at ?? Math.min(period().to, last());
-  const kind = cross === null ? "newest in view" : isPinned ? "kept; click to release" : "";
+  const kind = cross === null ? "newest in view" : isPinned ? "pinned; click to release" : "";
   const values = MEASURES.map(({ key }) => READ[key](at).map((words) => words.replace(/(\d) (?=%)/g, "$1\u00a0"))); // no unit on the next line
   const rows = [["", moment(at), kind], ...values];
   const near = cross && layout.marks.find((mark) => Math.abs(mark.x - layout.x(cross)) < 9)?.events;
@@ -472,7 +472,7 @@ const known = (name, measure, at, write) => {
   return !point || point.value === null ? [name, "no value", without(point)] : [name, ...write(point)];
 };
 const READ = {
-  price: (at) => (compared ? ["Change", changes(at), "from the left edge"] : known("Price", "price", at, (point) => {
+  price: (at) => (compared ? ["Change", changes(at), "since the left edge"] : known("Price", "price", at, (point) => {
     const among = venue === "all" ? `at ${titles[point.price_venue]}; ${price(point.low)} to ${price(point.high)} at ${countOf(point)}` : "";
     return [`${price(point.value)} ${quotes[point.price_venue ?? venue]}`, `${among}${without(point)}${origin(point)}`];
   })),
@@ -480,7 +480,7 @@ const READ = {
   funding: (at) => known("Funding", "funding", at, (point) => [`${rate(point.value)} per 8 h`, `${byVenue(point, rate)}${without(point)}${origin(point)}`]),
   liquidations: (at) => known("Liquidations", "liquidations", Math.floor(at / shown("liquidations").step) * shown("liquidations").step, (point) => {
     const sides = point.disputed ? `${usd(point.value)}, sides disputed` : `longs ${usd(point.long_usd)}, shorts ${usd(point.short_usd)}`;
-    const watched = point.watched < 0.999 ? `; ${Math.floor(1_000 * point.watched) / 10} % of the time watched` : "";
+    const watched = point.watched < 0.999 ? `; watched ${Math.floor(1_000 * point.watched) / 10} % of the time` : "";
     const hours = `${moment(point.at).slice(11, 16)}–${moment(point.at + shown("liquidations").step).slice(11, 16)}`;
     return [sides, `${hours}, ${point.venues.map((name) => titles[name]).join(", ")}${watched}${without(point)}`];
   }),

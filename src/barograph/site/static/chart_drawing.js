@@ -164,7 +164,7 @@ function drawPane(c, { view, colours }, place, { left, right, x, isNarrow }) {
   c.clip();
   for (const shape of pane.drawn) KINDS[shape.kind].draw(c, shape, { view, colours, right, x, y: place.y });
   c.restore();
-  if (!isKnown) text(c, "Nothing is recorded of this time", (left + right) / 2, (top + bottom) / 2, colours.quiet, { align: "center" });
+  if (!isKnown) text(c, "Nothing recorded for this period", (left + right) / 2, (top + bottom) / 2, colours.quiet, { align: "center" });
 }
 
 // From the lowest to the highest value in view, with round marks inside

@@ -28,7 +28,7 @@ function load() {
   offer.textContent = "Loading…";
   const sheet = Object.assign(document.createElement("link"), { rel: "stylesheet", href: style });
   const bundle = Object.assign(document.createElement("script"), { src: script, onload: show });
-  bundle.onerror = () => (offer.textContent = "It could not be loaded. Reload the page to try again.");
+  bundle.onerror = () => (offer.textContent = "Can't load the reference. Reload the page to try again.");
   document.head.prepend(sheet); // ours come after it
   document.head.append(bundle);
 }

@@ -86,7 +86,7 @@ function filter(table, { q, watch }) {
 // What the visitor must know about the list that they look at.
 function watchNote(rows, only) {
   if (only?.size === 0) return "Your watchlist is empty. Press ☆ beside a symbol.";
-  if (unsaved !== null) return "Your browser blocks storage for this site. It forgets your watchlist when you leave this page.";
+  if (unsaved !== null) return "Your browser blocks storage for this site, so it forgets your watchlist when you leave this page.";
   if (only === null) return "";
   // Filters of the server and its search leave rows out.
   if (String(rows.length) !== document.getElementById("total").textContent) return "";

@@ -44,7 +44,7 @@ export async function open() {
     });
     list();
   } catch {
-    say("The list could not be loaded. Close this and try again.");
+    say("Can't load the list. Close this box and try again.");
   }
 }
 
