@@ -451,7 +451,7 @@ function readColours() {
 function showReadout() {
   timers.readout = null;
   const at = cross ?? shown("price").newest(period())?.at ?? Math.min(period().to, last());
-  const kind = cross === null ? "newest in view" : isPinned ? "pinned; click to release" : "";
+  const kind = cross === null ? "newest in view" : isPinned ? "pinned" : "";
   const values = MEASURES.map(({ key }) => READ[key](at).map((words) => words.replace(/(\d) (?=%)/g, "$1\u00a0"))); // no unit on the next line
   const rows = [["", moment(at), kind], ...values];
   const near = cross && layout.marks.find((mark) => Math.abs(mark.x - layout.x(cross)) < 9)?.events;
