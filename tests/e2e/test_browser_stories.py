@@ -152,7 +152,7 @@ def test_a_watchlist_is_kept_in_the_browser(look: Look, page: Page) -> None:
 
 def test_a_saved_view_has_its_columns_and_back_undoes_a_sort(look: Look, page: Page) -> None:
     page.goto("/markets")
-    page.get_by_role("link", name="OI over $100M").click()
+    page.get_by_role("link", name="OI ≥ $100M").click()
     page.locator("th[data-sort=change] a").click()
     assert page.url.endswith("/markets?least=100&sort=change&order=desc")
     page.go_back()

@@ -77,7 +77,7 @@ def test_parts_come_as_people_look_for_them_and_an_unknown_one_last() -> None:
 
     assert [part.title for part in components(status(None, **checks))] == [
         *("Market feed", "API", "Database", "Identity provider", "Payments"),
-        *("Rate-limit store", "Exchange", "Stances", "new-check"),
+        *("Rate-limit store", "Readings of the venue in use", "Stances", "new-check"),
     ]
 
 
@@ -200,7 +200,7 @@ def test_a_strip_has_one_text_per_cell(given_cells: list[tuple[Condition | None,
         (status(liquidations="degraded"), "Affected: Liquidations."),
         (
             status(exchange="degraded", limits="down", stances="degraded", history="degraded"),
-            "Affected: Rate-limit store, Exchange, Stances and 1 more.",
+            "Affected: Rate-limit store, Readings of the venue in use, Stances and 1 more.",
         ),
     ],
 )

@@ -118,7 +118,7 @@ def _filters() -> Iterable[Filter]:
         yield Filter(f"OI {way}", rule, "interest", way, "interest-change", sign * edge)
     for millions in MarketsQuery.limits["least"]:
         rule = f"Open interest of at least ${millions}M"
-        name = f"OI over ${millions}M"
+        name = f"OI ≥ ${millions}M"
         yield Filter(name, rule, "least", millions, "open-interest", float(millions) * 1e6)
 
 
