@@ -414,7 +414,8 @@ def test_a_judge_that_takes_over_continues_with_the_venue_in_use(office: Office)
     for seen in (seen_at(AT + 5_000, 0.04), elsewhere(AT + 5_000)):
         assert office.conclude(seen, AT + 5_000).events == []
     assert office.latest(PERPETUALS).venue == HYPERLIQUID
-    assert office.latest(VENUE_IN_USE) == before
+    expected = replace(before, back_at=AT + 5_000 + 15 * MINUTE)  # Bybit is healthy again
+    assert office.latest(VENUE_IN_USE) == expected
 
 
 def test_removed_venue_gives_way_to_the_own_record_of_the_next(office: Office) -> None:
