@@ -61,7 +61,7 @@ const element = (name, members, ...children) => {
 const longest = () => Math.max(DAY, (last() - first()) * (1 + 2 * EDGE));
 
 function period() {
-  const span = Math.min(view.span, longest());
+  const span = clamp(view.span, shortest, longest());
   const to = view.end ?? last() + span * EDGE;
   return { from: to - span, to, span };
 }
@@ -73,8 +73,9 @@ function look(from, span, range = "") {
   changed();
 }
 
-function zoom(factor, anchor) {
-  const { from, span } = period();
+function zoom(factor, at = null) {
+  const { from, to, span } = period();
+  const anchor = at ?? (view.end === null ? last() : (from + to) / 2);
   const length = clamp(span * factor, shortest, longest());
   look(anchor - ((anchor - from) * length) / span, length);
 }
@@ -117,7 +118,7 @@ function readAddress() {
   if (shown === null) return false;
   const [from, to] = shown.split("_").map(Date.parse);
   if (Object.hasOwn(RANGES, shown)) view = { range: shown, span: RANGES[shown], end: null };
-  else if (/^\d+m$/.test(shown)) view = { range: "", span: Math.max(shortest, Number.parseInt(shown) * MINUTE), end: null };
+  else if (/^\d+m$/.test(shown)) view = { range: "", span: Number.parseInt(shown) * MINUTE, end: null };
   else if (to > from) view = { range: "", span: to - from, end: to };
   field.value = asked.get("compare") ?? "";
   compared = comparison(field.value);
@@ -159,22 +160,14 @@ class Series {
     redraw();
   }
 
-  // Load the newest step again.
-  reopen() {
-    if (this.loaded) this.loaded[1] = Math.max(this.loaded[0], Math.min(this.loaded[1], Math.floor(edge / this.step) * this.step));
+  // Load again from the step of an instant on.
+  reopen(at) {
+    if (this.loaded) this.loaded[1] = Math.max(this.loaded[0], Math.min(this.loaded[1], Math.floor(at / this.step) * this.step));
   }
 
   index(wanted) { return lowerBound(this.points, wanted, ({ at }) => at); }
   has({ from, to }) { return this.index(from) < this.index(to + 1); }
   within({ from, to }) { return this.points.slice(this.index(from), this.index(to + 1)); }
-
-  // The newest point with a value
-  newest({ from, to }) {
-    for (let index = this.index(to + 1) - 1; index >= 0 && this.points[index].at >= from; index -= 1) {
-      if (this.points[index].value !== null) return this.points[index];
-    }
-    return null;
-  }
 
   nearest(wanted) {
     const index = this.index(wanted);
@@ -307,8 +300,8 @@ function fail({ message, name, wait = 0 }) {
 // While the newest point is in view, it is loaded again at most once a minute.
 function renew() {
   const now = Date.now() + ahead;
-  if (view.end !== null || ended || now - edge < MINUTE) return;
-  for (const series of kept.values()) series.reopen();
+  if (view.end !== null || ended || Math.abs(now - edge) < MINUTE) return; // the visitor's clock may have been ahead
+  for (const series of kept.values()) series.reopen(Math.min(edge, now));
   [edge, events.isFresh] = [now, false];
   later("load", 0, load);
 }
@@ -334,6 +327,7 @@ function columnsOf(series) {
 }
 
 const lineOf = (series, colour, more = {}) => ({ kind: "line", columns: columnsOf(series), channel: 0, colour, ...more });
+const pair = () => [[shown("price"), colours.trace, coin], [other(shown), colours.text, compared.text]];
 const amount = (value, step) => (value === 0 ? "0" : usd(Math.abs(value), decimals(value, step)));
 
 const PANES = {
@@ -342,8 +336,7 @@ const PANES = {
     return { title, short: "Price", drawn: [lineOf(shown("price"), colours.trace)], label: price };
   },
   compared: () => {
-    const lines = [[shown("price"), colours.trace, coin], [other(shown), colours.text, compared.text]];
-    const drawn = lines.map(([series, colour, name]) => lineOf(series, colour, { name, value: change(series) }));
+    const drawn = pair().map(([series, colour, name]) => lineOf(series, colour, { name, value: change(series) }));
     return { title: "Price change since the left edge", short: "Price change", drawn, label: (value, step) => percent(value, step < 1 ? 2 : 0) };
   },
   "open-interest": () => {
@@ -431,8 +424,7 @@ function content(width, height) {
 
 function dots() {
   const one = (series, colour, of = (value) => value) => ({ value: of(series.nearest(cross)?.value ?? NaN), colour });
-  const pair = compared ? [[shown("price"), colours.trace], [other(shown), colours.text]] : [];
-  const spot = compared ? pair.map(([series, colour]) => one(series, colour, change(series))) : [one(shown("price"), colours.trace)];
+  const spot = compared ? pair().map(([series, colour]) => one(series, colour, change(series))) : [one(shown("price"), colours.trace)];
   return { price: spot, funding: [one(shown("funding"), colours.text)], "open-interest": isOne ? [one(shown("open-interest"), colours.venues[0])] : [] };
 }
 
@@ -450,7 +442,7 @@ function readColours() {
 
 function showReadout() {
   timers.readout = null;
-  const at = cross ?? shown("price").newest(period())?.at ?? Math.min(period().to, last());
+  const at = cross ?? shown("price").within(period()).findLast(({ value }) => value !== null)?.at ?? Math.min(period().to, last());
   const kind = cross === null ? "newest in view" : isPinned ? "pinned" : "";
   const values = MEASURES.map(({ key }) => READ[key](at).map((words) => words.replace(/(\d) (?=%)/g, "$1\u00a0"))); // no unit on the next line
   const rows = [["", moment(at), kind], ...values];
@@ -496,8 +488,10 @@ function without(point, write = null) {
 }
 
 function changes(at) {
-  const written = (series) => (series.nearest(at)?.value ? percent(change(series)(series.nearest(at).value)) : "no value");
-  return `${coin} ${written(shown("price"))}, ${compared.text} ${written(other(shown))}`;
+  return pair().map(([series, , name]) => {
+    const moved = change(series)(series.nearest(at)?.value ?? NaN);
+    return `${name} ${Number.isFinite(moved) ? percent(moved) : "no value"}`;
+  }).join(", ");
 }
 
 // Comparison with another coin or venue: "ETH", "Bybit" or "ETH at Bybit"
@@ -514,10 +508,8 @@ async function offerNames() {
   const list = tool.querySelector("datalist");
   if (list.childElementCount > 0) return;
   list.append(...venues.map(({ title }) => new Option(title)));
-  const answer = await fetch(document.querySelector("[data-find]").href);
-  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-  const rows = [...page.querySelectorAll(".finds li")].filter((row) => row.lastElementChild.textContent === "Coin");
-  list.append(...rows.map((row) => new Option(row.firstElementChild.textContent)));
+  const { load: loadNames } = await import(document.querySelector("[data-find]").dataset.find);
+  list.append(...(await loadNames()).filter(({ kind }) => kind === "Coin").map(({ title }) => new Option(title)));
 }
 
 // Downloads of what is shown, with a script that is loaded on first use
@@ -552,11 +544,17 @@ function placeCross(at) {
   redraw();
 }
 
-function startDrag({ pointerId, offsetX, shiftKey }) {
+function startDrag({ pointerId, offsetX, shiftKey, button }) {
+  if (button !== 0) return;
   canvas.setPointerCapture(pointerId);
   pointers.set(pointerId, offsetX);
-  const pinched = pointers.size > 1 ? [...pointers.values()].map(timeAt) : null;
-  drag = { x: offsetX, ...period(), isMoved: pinched !== null, selects: shiftKey, pinched };
+  hold({ isMoved: pointers.size > 1, selects: shiftKey });
+}
+
+// From now on, the time under each pointer follows it.
+function hold(kind) {
+  const places = [...pointers.values()];
+  drag = { x: places[0], ...period(), pinched: places.length > 1 ? places.map(timeAt) : null, ...kind };
 }
 
 function movePointer({ pointerId, offsetX }) {
@@ -576,7 +574,8 @@ function movePointer({ pointerId, offsetX }) {
 
 function endDrag({ pointerId, pointerType, offsetX, type }) {
   pointers.delete(pointerId);
-  if (pointers.size > 0 || drag === null) return;
+  if (pointers.size > 0) return hold({ isMoved: true });
+  if (drag === null) return;
   if (selected !== null) {
     const [from, to] = selected.map(timeAt).sort((one, two) => one - two);
     selected = null;
@@ -609,12 +608,11 @@ function leave() {
 
 function useKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
-  const { from, to, span } = period();
-  const middle = cross ?? (view.end === null ? last() : (from + to) / 2);
+  const { to, span } = period();
   const move = (away) => (event.shiftKey ? placeCross((cross ?? Math.min(to, last())) + away * shown("price").step) : pan(away / 10));
   const work = {
     ArrowLeft: () => move(-1), ArrowRight: () => move(1), Home: () => look(first(), span), End: () => look(last(), span, view.range),
-    "+": () => zoom(1 / 1.5, middle), "=": () => zoom(1 / 1.5, middle), "-": () => zoom(1.5, middle), Escape: leave,
+    "+": () => zoom(1 / 1.5, cross), "=": () => zoom(1 / 1.5, cross), "-": () => zoom(1.5, cross), Escape: leave,
     ...Object.fromEntries(Object.keys(RANGES).map((range, index) => [index + 1, () => choose(range)])),
   }[event.key];
   if (!work) return;
@@ -626,7 +624,7 @@ function useKey(event) {
 function useButton({ target }) {
   const { range, zoom: factor, download: kind } = target.closest("button")?.dataset ?? {};
   if (range) choose(range);
-  if (factor) zoom(Number(factor), view.end === null ? last() : period().from + period().span / 2);
+  if (factor) zoom(Number(factor));
   if (kind) download(kind);
 }
 
@@ -650,6 +648,9 @@ new ResizeObserver(() => {
 new MutationObserver(readColours).observe(document.documentElement, { attributeFilter: ["data-theme"] });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", readColours);
 for (const control of tool.querySelectorAll(":disabled")) control.disabled = control.dataset.range === "1h" && !tool.dataset.minutes;
-if (readAddress()) tool.scrollIntoView();
 readColours();
-changed();
+load();
+if (readAddress()) {
+  tool.scrollIntoView();
+  changed();
+}

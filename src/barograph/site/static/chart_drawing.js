@@ -127,7 +127,7 @@ function drawHead(c, { head, legend, colours }) {
   for (const { title, colour } of legend) {
     c.fillStyle = colour;
     c.fillRect(left, 26, 9, 9);
-    text(c, title, left + 13, 35, colours.quiet, {});
+    text(c, title, left + 13, 35, colours.quiet);
     left += 26 + c.measureText(title).width;
   }
 }
@@ -139,7 +139,7 @@ function drawTimes(c, { view, colours }, { x, left, right, bottom, panes, isNarr
     for (const place of panes) line(c, [x(at), place.top, x(at), place.bottom], colours.grid);
     if (x(at) > left + 22 && x(at) < right - 22) text(c, timeLabel(at, step), x(at), bottom - 7, colours.quiet, { align: "center" });
   }
-  text(c, "UTC", right + 8, bottom - 7, colours.quiet, {});
+  text(c, "UTC", right + 8, bottom - 7, colours.quiet);
 }
 
 function timeLabel(at, step) {
@@ -155,7 +155,7 @@ function drawPane(c, { view, colours }, place, { left, right, x, isNarrow }) {
   place.y = (value) => bottom - ((value - low) / (high - low)) * (bottom - top);
   for (const mark of marks) {
     line(c, [left, place.y(mark), right, place.y(mark)], mark === 0 && pane.hasZero ? colours.edge : colours.grid);
-    text(c, pane.label(mark, step), right + 8, place.y(mark) + 4, colours.quiet, {});
+    text(c, pane.label(mark, step), right + 8, place.y(mark) + 4, colours.quiet);
   }
   text(c, isNarrow ? pane.short : pane.title, left, top - 6, colours.text, { weight: 600 });
   c.save();
@@ -427,7 +427,7 @@ function stroke(c, colour, width, isDashed = false) {
   c.stroke();
 }
 
-function text(c, words, x, y, colour, { align = "left", size = 11, weight = 400 }) {
+function text(c, words, x, y, colour, { align = "left", size = 11, weight = 400 } = {}) {
   Object.assign(c, { font: `${weight} ${size}px ${FONT}`, textAlign: align, fillStyle: colour });
   c.fillText(words, x, y);
 }

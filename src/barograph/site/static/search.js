@@ -6,6 +6,16 @@ const link = document.querySelector("[data-find]");
 let finder = null;
 let known = null; // the entries, once they are loaded
 
+export async function load() {
+  const answer = await fetch(link.href, { signal: AbortSignal.timeout(10_000) });
+  if (!answer.ok) throw new Error(String(answer.status));
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  return [...page.querySelectorAll(".finds li")].map((row) => {
+    const [target, kind] = row.children;
+    return { title: target.textContent, href: target.getAttribute("href"), kind: kind.textContent, words: row.dataset.words ?? "" };
+  });
+}
+
 function build() {
   const place = document.createElement("dialog");
   place.className = "finder";
@@ -34,14 +44,7 @@ export async function open() {
   if (known !== null) return list();
   say("Loading…");
   try {
-    const answer = await fetch(link.href, { signal: AbortSignal.timeout(10_000) });
-    if (!answer.ok) throw new Error(String(answer.status));
-    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-    known = [...page.querySelectorAll(".finds li")].map((row) => {
-      const [target, kind] = row.children;
-      const title = target.textContent;
-      return { title, href: target.getAttribute("href"), kind: kind.textContent, words: row.dataset.words ?? "" };
-    });
+    known = await load();
     list();
   } catch {
     say("Can't load the list. Close this box and try again.");
