@@ -1,5 +1,6 @@
-// Shows the API with Swagger UI, which is loaded on request, because it is large. It contacts no other host, and sends requests to the host that this
-// page came from, even if the configured base URL is another name for it.
+// Shows the API with Swagger UI, which is loaded on request, because it is large. It contacts no other
+// host, and sends requests to the host that this page came from, even if the configured base URL is
+// another name for it.
 
 const place = document.getElementById("swagger-ui");
 const offer = document.getElementById("load");

@@ -22,7 +22,7 @@ async function renew() {
   asked = Date.now();
   const answer = await fetch(place.querySelector("a").href, { signal: AbortSignal.timeout(10_000) });
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-  const [table, { dataset } = { dataset: {} }] = [page.querySelector("table[data-sorts]"), page.getElementById("perpetuals")];
+  const table = page.querySelector("table[data-sorts]");
   if (table === null) return; // nothing is current: what is shown is struck out at its bound
   for (const row of [...table.tBodies[0].rows]) {
     const link = row.cells[0].querySelector("a");
@@ -33,7 +33,7 @@ async function renew() {
     head.removeAttribute("aria-sort");
   }
   const box = place.querySelector(".wide");
-  box.dataset.bound = dataset.bound;
+  box.dataset.bound = page.getElementById("perpetuals").dataset.bound;
   box.classList.remove("past");
   box.replaceChildren(document.adoptNode(table));
 }
