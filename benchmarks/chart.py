@@ -18,7 +18,6 @@ from playwright.sync_api import Page, sync_playwright
 
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.site.static_files import packaged_files
-from barograph.venues.registry import VENUES
 from benchmarks.bench import BenchmarkFailed, Figure, Plan, Section, limited
 
 NAMES = ("binance", "bybit", "hyperliquid")
@@ -29,8 +28,7 @@ PANNED_PX = 4
 
 _PAGE = """<!doctype html><html lang="en"><link rel="stylesheet" href="/static/site.css"><body>
 <a data-find href="/search"></a>
-{% from "chart_tool.html" import chart_tool with context %}
-{{ chart_tool("BTC", "BTC", "BTC", "", titles, venues, (first, none), true) }}"""
+{% include "chart_tool.html" %}"""
 _DRAWN_AFTER = """() => {
     const [data] = performance.getEntriesByName("chart-data").slice(-1);
     const [drawn] = performance.getEntriesByName("chart-drawn");
@@ -132,8 +130,19 @@ def _page(first: int) -> bytes:
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True)
     environment.globals |= {"root": "", "source": "a benchmark", "static": "/static/{}".format}
     venues = [{"name": each, "title": each, "liquidations": "all"} for each in NAMES]
-    values = {"titles": VENUES, "venues": venues, "first": first}
-    return environment.from_string(_PAGE).render(values).encode()
+    return (
+        environment.from_string(_PAGE)
+        .render(
+            asset="BTC",
+            symbol="BTC",
+            chart_symbol="BTC",
+            venue="",
+            chart_venues=venues,
+            listed=(first, None),
+            has_minutes=True,
+        )
+        .encode()
+    )
 
 
 @contextmanager

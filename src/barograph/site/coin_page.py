@@ -99,9 +99,11 @@ def _choice(site: Site, query: QueryParams) -> Choice:
 
 async def _asset(site: Site, text: str) -> str | None:
     """The coin that a text names, also by a contract, and also if no venue lists it now."""
+    if not has_page(text):
+        return None
     market = await site.compared()  # also finds the names of the coins
-    if not has_page(text) or (market is not None and text in market.coins):
-        return text if has_page(text) else None
+    if market is not None and text in market.coins:
+        return text
     try:
         asset = site.cross.asset(text)
     except NotFound:
@@ -137,6 +139,7 @@ async def _coin(site: Site, charts: ChartReader, asset: str, choice: Choice, now
     before, after = ranked_neighbours(_sizes(site, market, asset, venue), asset)
     in_use = site.cross.roles(site.board).in_use
     symbol = _symbol(site, asset, in_use)
+    is_other = venue not in {"", in_use} or (at is not None and not at.contracts)
     body = site.templates.render(
         "market.html",
         here=MARKETS_PATH,
@@ -153,7 +156,7 @@ async def _coin(site: Site, charts: ChartReader, asset: str, choice: Choice, now
         past=past,
         states={name: each.state(site.cross.limits, now) for name, each in facts.items()},
         source="; ".join(each.venue.source for name, each in facts.items() if venue in {"", name}),
-        switched=site.switched(now),
+        switched="" if is_other else site.switched(now),
         listed_at=[] if coin is None else _listed_at(coin),
         in_use=in_use,
         symbol=symbol,
@@ -166,19 +169,8 @@ async def _coin(site: Site, charts: ChartReader, asset: str, choice: Choice, now
         detail_html=detail_html,
         now=now,
         charts=drawn,
-        chart_symbol=(_symbol(site, asset, venue) if venue else None) or asset,
-        chart_venues=[
-            {
-                "name": name,
-                "title": VENUES[name].title,
-                "quote": VENUES[name].quote,
-                "liquidations": VENUES[name].liquidations,
-            }
-            for name in facts
-        ],
-        listed=await or_none(_listed(site, asset, venue)) or (None, None),
-        has_minutes=asset in MAJORS,
-        backfill=site.backfill(now, venue or None),
+        **await _large_chart(site, asset, venue),
+        backfill=site.backfill(now, venue),
         days=choice.days,
         all_days=DAYS,
         badge_path=f"{BADGE_FOLDER}funding/{symbol}.svg",
@@ -190,6 +182,20 @@ async def _coin(site: Site, charts: ChartReader, asset: str, choice: Choice, now
     is_complete = drawn is not None and (totals is not None or (at is not None and at.contracts))
     soon = [] if is_complete else [now + INCOMPLETE_PAGE_MS]
     return Page(body, since=now, until=min([*known, *soon]))
+
+
+async def _large_chart(site: Site, asset: str, venue: str) -> dict[str, object]:
+    """What the large chart needs to know."""
+    keys = ("name", "title", "quote", "liquidations")
+    return {
+        "chart_symbol": (_symbol(site, asset, venue) if venue else None) or asset,
+        "chart_venues": [
+            {key: getattr(VENUES[name], key) for key in keys}
+            for name in site.cross.facts(site.board)
+        ],
+        "listed": await or_none(_listed(site, asset, venue)) or (None, None),
+        "has_minutes": asset in MAJORS,
+    }
 
 
 async def _listed(site: Site, asset: str, venue: str) -> tuple[int | None, int | None]:

@@ -234,7 +234,7 @@ class Site(NamedTuple):
             f"{first} has been healthy for {HEALTHY // MINUTE} minutes{back}."
         )
 
-    def backfill(self, now: int, venue: str | None = None) -> str:
+    def backfill(self, now: int, venue: str = "") -> str:
         """The progress of the back-fill of a venue; empty if nothing is left to fill."""
         venue = venue or self.cross.roles(self.board).in_use
         feed = BACKFILL if venue == self.series.venue else BACKFILL.of(venue)
