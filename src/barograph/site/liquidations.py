@@ -17,7 +17,7 @@ from barograph.markets.liquidation_endpoints import LIQUIDATIONS_PATH
 from barograph.markets.liquidation_store import LiquidationRow, newest_liquidations
 from barograph.markets.liquidations import SIDES
 from barograph.markets.samples import PAST_HOURS, LiquidatedHours
-from barograph.markets.symbols import has_page, symbol_from
+from barograph.markets.symbols import symbol_from
 from barograph.markets.view import is_fresh
 from barograph.site.chart_reader import ChartReader
 from barograph.site.coin_text import titles_of
@@ -94,6 +94,8 @@ class Hours(NamedTuple):
 
     hours: int
     venues: Sequence[LiquidatedHours]
+    lacks_contracts: bool = False
+    """Whether a venue publishes nothing about some contracts."""
 
     @property
     def watched(self) -> list[LiquidatedHours]:
@@ -109,7 +111,7 @@ class Hours(NamedTuple):
     @property
     def is_whole(self) -> bool:
         """Whether nothing can be missing; otherwise an amount is a lower bound."""
-        return all(
+        return not self.lacks_contracts and all(
             VENUES[each.venue].liquidations == "all" and not each.unwatched for each in self.venues
         )
 
@@ -167,14 +169,9 @@ class CoinRow(NamedTuple):
         is_tiny = 0 < self.share_pct < LEAST_SHARE_PCT
         return f"under {LEAST_SHARE_PCT} %" if is_tiny else f"{self.share_pct:.3f} %"
 
-    @property
-    def has_page(self) -> bool:
-        """Whether an address can have its name."""
-        return has_page(self.name)
-
 
 def coin_rows(hours: Sequence[Hours], names: Names, market: CrossMarket | None) -> list[CoinRow]:
-    """The coins with the largest liquidations, and all coins together."""
+    """The coins with the largest liquidations."""
     sums: dict[str, list[list[tuple[float, float]]]] = defaultdict(lambda: [[] for _ in hours])
     for place, span in enumerate(hours):
         for each in span.watched:
@@ -213,7 +210,6 @@ class NewestRow(NamedTuple):
     side: str
     usd: float
     price: float
-    has_page: bool
 
 
 class VenueNow(NamedTuple):
@@ -257,7 +253,9 @@ async def _contents(
     site: Site, charts: ChartReader, query: LiquidationQuery, venues: Sequence[str], now: int
 ) -> dict[str, object]:
     market, spans = await site.compared(), [await site.series.past_hours(each) for each in venues]
-    hours = [Hours(each[0].hours, each) for each in zip(*spans, strict=True)]
+    readings = [site.markets.reading(site.board, venue) for venue in venues]
+    lacks = any(each is not None and each.unwatched for each in readings)
+    hours = [Hours(each[0].hours, each, lacks) for each in zip(*spans, strict=True)]
     names = _names(site, market)
     shown = [_venue(site, each, venue, now) for each, venue in zip(spans, venues, strict=True)]
     chart = await charts.liquidations(1)
@@ -338,5 +336,5 @@ async def _newest(
         name, value = _name(names, venue, row.contract), row.size * row.price
         title, when = VENUES[venue].title, utc_text(row.at)[5:19]
         when = when[6:] if row.at >= now // DAY * DAY else when  # yesterday's have a date
-        rows.append(NewestRow(name, title, when, row.side, value, row.price, has_page(name)))
+        rows.append(NewestRow(name, title, when, row.side, value, row.price))
     return rows

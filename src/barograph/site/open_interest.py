@@ -12,7 +12,6 @@ from barograph.markets.cross import CrossMarket
 from barograph.markets.cross_changes import FLAT_PCT, Change, change_of
 from barograph.markets.cross_coins import CrossCoin
 from barograph.markets.cross_documents import CROSS_PATH
-from barograph.markets.symbols import has_page
 from barograph.site.coin_text import missing_text, signed_usd, titles_of
 from barograph.site.home_content import FLOOR_USD, change_text
 from barograph.site.market_table import short_usd
@@ -45,11 +44,6 @@ class MovedCoin(NamedTuple):
     change: Change
     before: Sequence[float | None]
     """How its positions changed in each of `HOURS`, in percent."""
-
-    @property
-    def page(self) -> str | None:
-        """The name of its page; None if no address can have it."""
-        return self.coin.asset if has_page(self.coin.asset) else None
 
 
 class Split(NamedTuple):

@@ -30,6 +30,7 @@ from barograph.site.paths import (
     PLACES,
     SECOND_ROW,
     STATIC_FOLDER,
+    coin_page,
 )
 from barograph.site.static_files import client_wheel, packaged_files
 
@@ -190,6 +191,7 @@ class Templates:
             "site_name": SITE_NAME,
             "website": partial(website, base_url),
             "dataset": partial(dataset, base_url),
+            "coin_page": coin_page,
             "foot": FOOT,
             "navigation": NAVIGATION,
             # A sample catalog isn't for sale, so nothing links to it.
