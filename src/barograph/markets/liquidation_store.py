@@ -60,16 +60,21 @@ async def liquidations_after(
     side: str | None = None,
 ) -> list[LiquidationRow]:
     """The first liquidations after a place in the order and before `end`."""
+    given = _given(contract, side)
+    statement = _filtered(_AFTER, 9, *given)
+    return await statement.fetch(queryable, venue, end, *place, limit, *given.values())
+
+
+def _given(contract: str | None, side: str | None) -> dict[str, str]:
     # No index begins with the side: as an expression it doesn't mislead SQLite's planner.
     filters = {"contract": contract, "side || ''": side}
-    given = {column: value for column, value in filters.items() if value is not None}
-    return await _after(*given).fetch(queryable, venue, end, *place, limit, *given.values())
+    return {column: value for column, value in filters.items() if value is not None}
 
 
 @cache
-def _after(*columns: str) -> Statement[LiquidationRow]:
-    filters = "".join(f" AND {column} = ${place}" for place, column in enumerate(columns, 9))
-    return Statement(LiquidationRow, _AFTER.replace("{filters}", filters))
+def _filtered(text: str, first: int, *columns: str) -> Statement[LiquidationRow]:
+    filters = "".join(f" AND {column} = ${place}" for place, column in enumerate(columns, first))
+    return Statement(LiquidationRow, text.replace("{filters}", filters))
 
 
 async def watched_between(
@@ -152,16 +157,9 @@ async def newest_liquidations(
     side: str | None = None,
 ) -> list[LiquidationRow]:
     """The newest liquidations since an instant of at least a size, newest first."""
-    filters = {"contract": contract, "side || ''": side}
-    given = {column: value for column, value in filters.items() if value is not None}
-    statement = _newest(*given)
+    given = _given(contract, side)
+    statement = _filtered(_NEWEST, 5, *given)
     return await statement.fetch(queryable, venue, since, least_usd, limit, *given.values())
-
-
-@cache
-def _newest(*columns: str) -> Statement[LiquidationRow]:
-    filters = "".join(f" AND {column} = ${place}" for place, column in enumerate(columns, 5))
-    return Statement(LiquidationRow, _NEWEST.replace("{filters}", filters))
 
 
 async def liquidation_columns(

@@ -129,13 +129,13 @@ class CoinFacts(NamedTuple):
             _fact(
                 "totalOpenInterestUsd",
                 shown(coin.open_interest.usd, usd),
-                _listed(_coins_change(coin), _total_note(coin, coin.open_interest)),
+                _joined(_coins_change(coin), _total_note(coin, coin.open_interest)),
                 " ".join(dict.fromkeys(counting)),
             ),
             _fact(
                 "weightedFundingRatePct8h",
                 shown(coin.funding_8h_pct, rate),
-                _listed(
+                _joined(
                     "weighted by open interest",
                     missing_text(coin.funding_8h_pct, coin.funding_missing),
                 ),
@@ -225,7 +225,7 @@ def _price(coin: CrossCoin) -> tuple[str, str]:
         )
     kind = f"{largest.contract.price_kind}, {largest.contract.quote} at "
     place = kind + titles_of([largest.entry.venue])
-    return price(largest.last_price), _listed(change, place, ends)
+    return price(largest.last_price), _joined(change, place, ends)
 
 
 def _coins_change(coin: CrossCoin) -> str:
@@ -234,20 +234,14 @@ def _coins_change(coin: CrossCoin) -> str:
 
 
 def _total_note(coin: CrossCoin, total: Total) -> str:
-    return _listed(_coins(total, coin.asset), missing_text(total.usd, total.missing))
-
-
-def _coins(total: Total, asset: str) -> str:
-    """A number of coins, short if it is very large: `59.19T PEPE`."""
-    if total.coins is None:
-        return ""
-    return f"{coins_text(total.coins)} {asset}"
+    coins = "" if total.coins is None else f"{coins_text(total.coins)} {coin.asset}"
+    return _joined(coins, missing_text(total.usd, total.missing))
 
 
 def coins_text(amount: float) -> str:
-    """A number of coins without their name."""
+    """A number of coins, short if it is very large: `59.19T`."""
     return f"{amount:,.0f}" if amount < MOST_IN_FULL else usd(amount)[1:]
 
 
-def _listed(*texts: str) -> str:
+def _joined(*texts: str) -> str:
     return "; ".join(filter(None, texts))

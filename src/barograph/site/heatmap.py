@@ -16,12 +16,7 @@ from barograph.markets.cross_coins import CrossCoin
 from barograph.markets.cross_documents import CROSS_PATH
 from barograph.markets.view import PERPETUALS
 from barograph.site.charts.svg import Box, number, text_of
-from barograph.site.coin_text import (
-    missing_text,
-    short_total,
-    tinted_funding,
-    venues_text,
-)
+from barograph.site.coin_text import missing_text, short_total, tinted_funding, venues_text
 from barograph.site.paths import HEATMAP_PAGE, MARKETS_PATH, coin_page
 from barograph.site.responses import Page, PageRouter
 from barograph.site.site import INCOMPLETE_PAGE_MS, Site

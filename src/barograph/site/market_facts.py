@@ -72,7 +72,6 @@ class MarketFacts(NamedTuple):
     """The fresh data about one perpetual."""
 
     perpetual: Perpetual
-    symbol: str
     as_of: int
     source: str
     until: int
@@ -95,8 +94,9 @@ def market_facts(
         until = min(until, share.sampled_at + view.limits.long_accounts)
     as_of, source = view.perpetuals.as_of, view.perpetuals.source
     symbol = symbol_of(view.by_name, perpetual) or perpetual.contract
-    about = f"{symbol} perpetual as of {utc_text(as_of)}"
-    citation = f"{SITE_NAME}, {about}. Source: {source}. {NOTICE}"
+    citation = (
+        f"{SITE_NAME}, {symbol} perpetual as of {utc_text(as_of)}. Source: {source}. {NOTICE}"
+    )
     change = day_change(view, perpetual)
     facts = (
         _price(perpetual, change, week_change(view, week_ago, perpetual), as_of),
@@ -105,7 +105,7 @@ def market_facts(
         _long_accounts(share, missing_shares(view)),
         _liquidations(view, perpetual),
     )
-    return MarketFacts(perpetual, symbol, as_of, source, until, view.until, facts, citation)
+    return MarketFacts(perpetual, as_of, source, until, view.until, facts, citation)
 
 
 def missing_shares(view: MarketView) -> str:

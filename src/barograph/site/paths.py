@@ -1,7 +1,5 @@
 """The paths of pages. Paths that API documents link to are defined with those documents."""
 
-from collections.abc import Iterable
-
 from barograph.briefs.documents import BRIEF_PAGES
 from barograph.entitlements.refusals import PRICING_PATH
 from barograph.guides.documents import GUIDE_PAGES
@@ -72,22 +70,20 @@ PAGES = tuple(PLACES.values())
 MOVED = (CROSS_PAGE, CARRY_PAGE)
 """Former pages, which redirect."""
 
-_MAIN = ("markets", "funding", "open_interest", "liquidations", "heatmap", "signals", "briefs")
-_SECOND = ("developers", "pricing")
-_FOOT = ("venues", "record", "status", "accuracy")
 
-
-def _links(names: Iterable[str]) -> tuple[tuple[str, str], ...]:
+def _links(*names: str) -> tuple[tuple[str, str], ...]:
     return tuple((PLACES[name], name.replace("_", " ").capitalize()) for name in names)
 
 
-NAVIGATION = _links(_MAIN)
+NAVIGATION = _links(
+    *("markets", "funding", "open_interest", "liquidations", "heatmap", "signals", "briefs")
+)
 """The links to the market, in the header of every page."""
 
-SECOND_ROW = _links(_SECOND)
+SECOND_ROW = _links("developers", "pricing")
 """The links to the service itself, in the header and in the footer."""
 
-FOOT = _links(_FOOT)
+FOOT = _links("venues", "record", "status", "accuracy")
 """The links that only the footer has."""
 
 

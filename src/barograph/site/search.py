@@ -4,7 +4,7 @@ A script filters it in the browser: Ctrl-K opens it on every page.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from starlette.requests import Request
@@ -16,18 +16,23 @@ from barograph.markets.symbols import has_page
 from barograph.signals.methods import METHODS
 from barograph.site.developers.reference import DEVELOPER_PAGES
 from barograph.site.funding import contract_names
-from barograph.site.paths import MARKETS_FOLDER, PAGES, PLACES, SEARCH_PAGE, SIGNALS_FOLDER
+from barograph.site.paths import (
+    MARKETS_FOLDER,
+    PLACES,
+    RECORD_DETAILS,
+    REFERENCE_PATH,
+    SEARCH_PAGE,
+    SIGNALS_FOLDER,
+)
 from barograph.site.responses import Page, PageRouter
 from barograph.site.site import INCOMPLETE_PAGE_MS, Site
 
 LONGEST = 40
 """How much of a search is read."""
 
-_TITLES: Mapping[str, str] = {
-    "docs": "API reference",
-    "record_details": "How to verify the record",
-    "agents": "Agents and badges",
-    "feed": "For Feed subscribers",
+_TITLES = {path: page.title for path, page in DEVELOPER_PAGES.items()} | {
+    REFERENCE_PATH: "API reference",
+    RECORD_DETAILS: "How to verify the record",
 }
 _LEFT_OUT = {"home", "search", "guides"}
 
@@ -49,8 +54,8 @@ class Entry(NamedTuple):
 
 def _fixed() -> Iterable[Entry]:
     for name, path in PLACES.items():
-        if name not in _LEFT_OUT and path in PAGES:
-            yield Entry("Page", _TITLES.get(name, name.replace("_", " ").capitalize()), path)
+        if name not in _LEFT_OUT:
+            yield Entry("Page", _TITLES.get(path, name.replace("_", " ").capitalize()), path)
     for method in METHODS:
         yield Entry("Signal", method.name, f"{SIGNALS_FOLDER}{method.key}")
     for path, page in DEVELOPER_PAGES.items():

@@ -8,11 +8,7 @@ from starlette.responses import Response
 from barograph.markets.cross import VenueFacts
 from barograph.markets.venue_documents import VENUES_PATH, VenueEntry
 from barograph.site.coin_facts import COMPLETENESS
-from barograph.site.coin_text import (
-    market_parts,
-    part_bar,
-    volume_shares,
-)
+from barograph.site.coin_text import market_parts, part_bar, volume_shares
 from barograph.site.paths import MARKETS_PATH, VENUES_PAGE
 from barograph.site.responses import Page, PageRouter
 from barograph.site.site import INCOMPLETE_PAGE_MS, Site

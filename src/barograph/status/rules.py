@@ -30,11 +30,7 @@ from barograph.venues.records import (
     Perpetuals,
     classes_left_out,
 )
-from barograph.venues.registry import (
-    VENUES,
-    publishes_liquidations,
-    publishes_long_accounts,
-)
+from barograph.venues.registry import VENUES, publishes_liquidations, publishes_long_accounts
 
 DATABASE_SILENT_MS = 5 * SECOND
 _IMPORT = "the operator can add earlier days: barograph macro import FILE"
