@@ -327,10 +327,6 @@ class CoinMarket:
         begin = max(0, (start - self._birth) // HOUR)
         return (until - self.premium_sum[begin]) / (hour + along - begin or 1.0)
 
-    def premium_at(self, time: int) -> float:
-        """The premium of the price over the index, as a fraction."""
-        return self._interpolate(self.premium, time)
-
     def interest_at(self, time: int) -> float:
         """The logarithm of open interest relative to its typical size."""
         return self._interpolate(self.interest, time)
