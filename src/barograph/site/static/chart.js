@@ -562,7 +562,7 @@ function movePointer({ pointerId, offsetX }) {
   pointers.set(pointerId, offsetX);
   if (drag.pinched) {
     const [one, two] = pointers.values();
-    const span = Math.abs(((drag.pinched[1] - drag.pinched[0]) * room()) / (two - one || 1));
+    const span = clamp(Math.abs(((drag.pinched[1] - drag.pinched[0]) * room()) / (two - one || 1)), shortest, longest());
     return look(drag.pinched[0] - ((one - layout.left) * span) / room(), span);
   }
   const moved = offsetX - drag.x;
