@@ -4,6 +4,7 @@ import csv
 import json
 import re
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,35 @@ def test_an_error_is_told_and_retried_when_the_server_allows(page: Page) -> None
     page.unroute(SERIES)
     state.get_by_role("button", name="Retry").click()
     expect(state).to_be_hidden()
+
+
+def test_two_fingers_zoom_and_lifting_one_of_them_keeps_the_zoom(
+    demo: Demo, browser: Browser
+) -> None:
+    with looking(browser, demo.base_url, has_touch=True) as look:
+        _open(look.page, "/markets/BTC")
+        assert "#" not in look.page.url
+        chart = look.page.locator("#chart-tool canvas")
+        chart.scroll_into_view_if_needed()
+        box = chart.bounding_box()
+        assert box is not None
+        session = look.page.context.new_cdp_session(look.page)
+
+        def touch(kind: str, *places: float) -> None:
+            points = [
+                {"x": box["x"] + x, "y": box["y"] + 200, "id": index}
+                for index, x in enumerate(places)
+            ]
+            session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+        touch("touchStart", 300, 600)
+        touch("touchMove", 200, 700)
+        touch("touchEnd", 200)
+        touch("touchMove", 260)
+        touch("touchEnd")
+        look.page.wait_for_url("**#chart=*_*")
+        start, end = map(datetime.fromisoformat, look.page.url.partition("=")[2].split("_"))
+        assert timedelta(days=4) < end - start < timedelta(days=5)
 
 
 def test_one_venue_a_phone_and_a_page_without_javascript(
