@@ -3,7 +3,7 @@
 import csv
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -188,18 +188,18 @@ def test_two_fingers_zoom_and_lifting_one_of_them_keeps_the_zoom(
         assert box is not None
         session = look.page.context.new_cdp_session(look.page)
 
-        def touch(kind: str, *places: float) -> None:
+        def touch(kind: str, places: Mapping[int, float]) -> None:
             points = [
-                {"x": box["x"] + x, "y": box["y"] + 200, "id": index}
-                for index, x in enumerate(places)
+                {"x": box["x"] + x, "y": box["y"] + 200, "id": finger}
+                for finger, x in places.items()
             ]
             session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
 
-        touch("touchStart", 300, 600)
-        touch("touchMove", 200, 700)
-        touch("touchEnd", 200)
-        touch("touchMove", 260)
-        touch("touchEnd")
+        touch("touchStart", {0: 300, 1: 600})
+        touch("touchMove", {0: 200, 1: 700})
+        touch("touchEnd", {0: 200})
+        touch("touchMove", {1: 760})
+        touch("touchEnd", {})
         look.page.wait_for_url("**#chart=*_*")
         start, end = map(datetime.fromisoformat, look.page.url.partition("=")[2].split("_"))
         assert timedelta(days=4) < end - start < timedelta(days=5)
