@@ -200,7 +200,7 @@ def test_a_watchlist_says_what_it_lacks_and_keeps_the_focus(page: Page) -> None:
     page.evaluate("Storage.prototype.setItem = null")
     star.first.click()
     expect(page.get_by_role("link", name="Watchlist")).to_be_focused()
-    expect(note).to_contain_text("Your browser blocks storage for this site.")
+    expect(note).to_contain_text("blocks storage for this site, so it forgets your watchlist")
 
 
 def test_a_slash_leads_to_the_search_and_escape_clears_it(page: Page) -> None:
