@@ -9,11 +9,11 @@ import pytest
 from barograph.board.feeds import Publication
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.frames import stored
-from barograph.markets.view import DAY_AGO
+from barograph.markets.view import DAY_AGO, PERPETUALS
 from barograph.site.funding import FundingQuery
-from barograph.venues.records import Frame, Liquidation, PastValues
+from barograph.venues.records import Frame, Liquidation, PastValues, Perpetuals
 from support.clock import START
-from support.markets import BTC, ETH, MARKET, changed
+from support.markets import BTC, ETH, MARKET, SOURCE, changed
 from support.pages import SiteService
 from support.two_venues import BYBIT_IN_USE, bybit, hyperliquid, settled
 
@@ -277,6 +277,15 @@ def test_what_nobody_watched_makes_a_lower_bound_and_is_named(two: SiteService) 
 
     assert "4 hours $400 longs $300, shorts $100 Watched all the time." in shown
     assert "12 hours at least $400 longs $300, shorts $100 Not watched: Bybit 2 h." in shown
+
+
+def test_a_total_without_some_contracts_is_a_lower_bound(two: SiteService) -> None:
+    liquidated(two)
+    reading = Perpetuals(START, SOURCE, MARKET, unwatched=["SOLUSDT"])
+    two.service.put(Publication.of(PERPETUALS, reading))
+
+    assert "4 hours at least $400 longs $300, shorts $100" in totals(two)
+    assert two.look("/liquidations").tables[2][1][5] == "every liquidation, but none for 1 contract"
 
 
 def test_sides_that_contradict_the_price_are_not_shown(two: SiteService) -> None:

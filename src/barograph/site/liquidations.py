@@ -278,10 +278,12 @@ def _venue(site: Site, spans: Sequence[LiquidatedHours], venue: str, now: int) -
     is_watched = watched_until is not None and is_fresh(watched_until, limit, now)
     unwatched = 0 if facts.reading is None else len(facts.reading.unwatched)
     publishes = PUBLISHES[VENUES[venue].liquidations]
+    if unwatched:
+        publishes += f", but none for {unwatched:,} contract{'' if unwatched == 1 else 's'}"
     return VenueNow(
         VENUES[venue].title,
         [Hours(each.hours, [each]) for each in spans],
-        f"{publishes}, but none for {unwatched:,} contracts" if unwatched else publishes,
+        publishes,
         watched_until,
         watched_until + limit if is_watched and watched_until is not None else None,
     )
