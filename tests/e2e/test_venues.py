@@ -198,7 +198,8 @@ def require_truth(answers: list[Answer]) -> list[str]:
 
 @pytest.mark.outcome(
     "The primary venue refuses this address (geo-block)",
-    "After three refused readings, the next venue takes over as a whole. An event, a brief "
+    "After three refused readings, the next venue replaces it for everything that we publish of "
+    "one venue. An event, a brief "
     "and the status page say so.",
 )
 def test_a_geo_block_switches_everything_within_three_readings(live: Live, tmp_path: Path) -> None:
