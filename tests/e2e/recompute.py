@@ -662,7 +662,9 @@ class Checker:
     def _widest(self, at: int) -> tuple[str, ...]:
         """The widest difference of what the venues settled in eight hours, or in those before."""
         texts, step = [], WINDOWS["8h"]
-        contracts = {"Bybit": "BTCUSDT", "Hyperliquid": "BTC", "Binance": "BTCUSDT"}
+        names = ("BTCUSDT", "BTC", "BTCUSDT", "BTC_USDT", "BTCUSDT")
+        titles = ("Bybit", "Hyperliquid", "Binance", "Gate", "Aster")
+        contracts = dict(zip(titles, names, strict=True))
         for end in (at // step * step, at // step * step - step):
             sums = {}
             for title, contract in contracts.items():
@@ -671,7 +673,7 @@ class Checker:
             low, high = min(sums, key=sums.__getitem__), max(sums, key=sums.__getitem__)
             text = f"{high} settled {sums[high] - sums[low]:.4f} percentage points more than {low}"
             if sums[high] == sums[low]:
-                text = "Bybit, Hyperliquid and Binance settled the same over 8 h"
+                text = f"{', '.join(titles[:-1])} and {titles[-1]} settled the same over 8 h"
             texts.append(text)
         return tuple(texts)
 

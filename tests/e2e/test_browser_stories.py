@@ -444,7 +444,10 @@ def test_a_value_goes_live_and_is_called_stale_when_the_exchange_stops(
     _take_turns(page, lambda: pill.inner_text() == "live", "live again")
     expect(figures).not_to_have_class(re.compile("past"))
     heard = [f"Page status: {each}" for each in ("stale", "live")]
-    assert page.evaluate("window.heard") == heard
+    # On a busy machine, a jump of the page's clock can reach the limit again before the page has
+    # shown the newer reading.
+    said = page.evaluate("window.heard")
+    assert said == heard * max(1, len(said) // 2)
     assert look.problems == []
 
 

@@ -65,7 +65,7 @@ class Live(NamedTuple):
         return {each.status_code for each in found if each is not None}
 
     def is_in_use(self, venue: str) -> bool:
-        return self.check("venue").startswith(f"{venue} ")
+        return self.check("venue").startswith(f"{VENUES[venue].title} ")
 
     def until(self, status: int) -> None:
         eventually(lambda: self.statuses() == {status}, f"{status} everywhere")
@@ -159,7 +159,7 @@ def require_one_venue(answer: Answer) -> None:
     body, venue = answer.response.json(), BY_SOURCE[answer.source]
     if answer.path == STATUS:
         checks = {each["name"]: each["detail"] for each in body["checks"]}
-        assert checks["venue"].startswith(f"{venue.name} "), body
+        assert checks["venue"].startswith(f"{venue.title} "), body
         assert venue.name not in checks
     elif answer.path == STATE:
         assert f"Source: {venue.source}. " in body["citation"]
@@ -198,9 +198,8 @@ def require_truth(answers: list[Answer]) -> list[str]:
 
 @pytest.mark.outcome(
     "The primary venue refuses this address (geo-block)",
-    "After three refused readings, the next venue replaces it for everything that we publish of "
-    "one venue. An event, a brief "
-    "and the status page say so.",
+    "After three refused readings, the next venue replaces it for everything that "
+    "we publish of one venue. An event, a brief and the status page say so.",
 )
 def test_a_geo_block_switches_everything_within_three_readings(live: Live, tmp_path: Path) -> None:
     with Readers(live.base_url) as readers:
@@ -290,9 +289,10 @@ async def test_a_distortion_is_named_within_ten_minutes_of_the_market(
         # Hyperliquid publishes no liquidations, so its rates get the other sign.
         inverted = fault == "inverted-side" and venue == "hyperliquid"
         measure = "funding" if inverted else DISTORTIONS[fault]
-        assert f"{venue} {measure} disputed since" in said, (fault, said)
-        disputed = {part.split()[0] for part in said.split("; ") if " disputed since " in part}
-        assert disputed == {venue}, (fault, said)
+        title = VENUES[venue].title
+        assert f"{title}: {measure} disputed since" in said, (fault, said)
+        disputed = {part.split(":")[0] for part in said.split("; ") if " disputed since " in part}
+        assert disputed == {title}, (fault, said)
 
 
 async def test_the_primary_is_used_again_after_fifteen_minutes(tmp_path: Path) -> None:

@@ -633,7 +633,6 @@ for (const [kind, work] of Object.entries(HANDLERS)) canvas.addEventListener(kin
 canvas.addEventListener("wheel", useWheel, { passive: false });
 canvas.addEventListener("blur", () => readout.removeAttribute("aria-live"));
 tool.addEventListener("click", useButton);
-tool.querySelector("form").addEventListener("submit", (event) => event.preventDefault());
 field.addEventListener("focus", () => offerNames().catch(() => {}));
 field.addEventListener("change", () => {
   compared = comparison(field.value);
