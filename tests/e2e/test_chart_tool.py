@@ -133,6 +133,30 @@ def test_downloads_have_what_is_shown_also_of_a_comparison(demo: Demo, page: Pag
     page.wait_for_url("**compare=BTC%20at%20Bybit")
 
 
+def test_a_bar_is_read_as_a_whole_and_the_picture_says_what_was_read(
+    demo: Demo, page: Page
+) -> None:
+    known = [each for each in _points(demo, "liquidations")[:-12] if each["value"]]
+    largest = max(known, key=lambda each: each["value"])
+    hour = datetime.fromisoformat(largest["at"])
+    start, end = (f"{hour + timedelta(hours=away):%Y-%m-%dT%H:%MZ}" for away in (-8, 2))
+    _open(page, f"/markets/BTC#chart={start}_{end}")
+    readout, chart = page.locator(".chart-readout"), page.locator("#chart-tool canvas")
+    size = chart.bounding_box()
+    assert size is not None
+    later = (size["width"] - 76) * 0.88  # 12:48 of 04:00 to 14:00, in the bar from 12:00 to 13:00
+    chart.click(position={"x": later, "y": size["height"] - 40})
+    expect(readout).to_contain_text(f"{hour:%Y-%m-%d %H:%M} UTC pinned")
+    for _ in range(3):
+        page.get_by_role("button", name="Zoom in").click()
+    page.wait_for_url(lambda url: start not in url)
+    with page.expect_download() as begun:
+        page.get_by_role("button", name="SVG", exact=True).click()
+    drawing = Path(begun.value.path()).read_text()
+    assert f"{hour:%Y-%m-%d %H:%M} UTC</text>" in drawing
+    assert re.search(r"Liquidations longs \$[\d.]+[kM]?, shorts .*Bybit", drawing)
+
+
 def test_events_gaps_and_missing_venues_are_named(page: Page) -> None:
     def made(route: Route) -> None:
         answer = route.fetch()

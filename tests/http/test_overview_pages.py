@@ -119,7 +119,7 @@ def test_each_coin_has_its_live_and_settled_rates_and_its_best_pair(two: SiteSer
 
     assert by_coin["BTC"] == [
         *("$6.00B Bybit 83 %, Hyperliquid 17 %", "+0.0217 +23.7 %/y", "—", "—", "—", "22:20 "),
-        *("+0.0100 live +0.0100", "+0.0800 live +0.0800, 1 h", f"+76.65 % {PAIR}"),
+        *("+0.0100 live +0.0100", "+0.0800 live +0.0800, 1 h", f"+76.65 %/y {PAIR}"),
     ]
     assert by_coin["SOL"][7] == "—"
     assert '<td data-head="Hyperliquid" class="tint-up-3">+0.0800 <small>live' in body
@@ -138,7 +138,7 @@ def test_a_week_has_sums_weighted_by_open_interest_and_names_what_it_lacks(
     week = rates(two, "?window=7d&show=all")
 
     assert week["BTC"][2:5] == ["+0.0650", "+0.1750", "—"]  # 5 and 1 billion USD
-    assert week["BTC"][6:] == ["+0.0700 +3.6 %/y", "+0.7000 +36.5 %/y", f"+32.85 % {PAIR}"]
+    assert week["BTC"][6:] == ["+0.0700 +3.6 %/y", "+0.7000 +36.5 %/y", f"+32.85 %/y {PAIR}"]
     text = two.look("/funding").text.replace("\xa0", " ")
     assert "Best pair, 7 days +32.85 % BTC per year: short Hyperliquid, long Bybit" in text
     assert "Highest live funding +0.0217 % BTC per 8 h, +23.7 %/y" in text
@@ -155,7 +155,7 @@ def test_a_venue_that_is_missing_is_named_and_keeps_what_it_settled(two: SiteSer
     assert btc[0].startswith("$5.00B without Hyperliquid, size unknown")
     assert btc[1] == "+0.0100 +10.9 %/y without Hyperliquid"
     assert btc[6:8] == ["+0.0100 live +0.0100", "+0.0800 +87.6 %/y stale"]
-    assert btc[8].startswith("+76.65 % short Hyperliquid (stale), long Bybit")
+    assert btc[8].startswith("+76.65 %/y short Hyperliquid (stale), long Bybit")
     assert "Hyperliquid is missing: its last reading is from" in two.look("/funding").text
 
 

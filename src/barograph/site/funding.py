@@ -326,16 +326,28 @@ def _best(row: FundingRow) -> str:
     without = f"without {titles_of(best.missing)}" if best.missing else ""
     if best.pairPct is None:
         return f"—{small(without if len(best.venues) > 1 else '')}"
-    if best.shortVenue is None or best.longVenue is None:
+    legs = _legs(row)
+    if not legs:
         return f"none{small(without or 'all settled the same')}"
-    legs = [entries_at(row.coin, venue)[0] for venue in (best.shortVenue, best.longVenue)]
-    short, long = (
-        VENUES[leg.venue].title + ("" if leg.state == "ok" else f" ({leg.state})") for leg in legs
-    )
     least = min(_held(leg) or 0.0 for leg in legs) or None
     notes = ", ".join(filter(None, (f"smaller side {shown(least, usd)}", without)))
-    year = shown(best.pairYearlyPct, f"{{:+z.2f}}{NBSP}%".format)
-    return f"{year} <span>short {short}, long {long}</span>{small(notes)}"
+    year = shown(best.pairYearlyPct, f"{{:+z.2f}}{NBSP}%/y".format)
+    return f"{year} <span>{pair_text(row)}</span>{small(notes)}"
+
+
+def _legs(row: FundingRow) -> list[CrossVenue]:
+    """The coin where the best pair is short, and where it is long; empty without a pair."""
+    venues = (row.best.shortVenue, row.best.longVenue)
+    return [entries_at(row.coin, venue)[0] for venue in venues if venue is not None]
+
+
+def pair_text(row: FundingRow) -> str:
+    """The best pair: `short Bybit, long Gate (unavailable)`."""
+    short, long = (
+        VENUES[leg.venue].title + ("" if leg.state == "ok" else f" ({leg.state})")
+        for leg in _legs(row)
+    )
+    return f"short {short}, long {long}"
 
 
 def funding_routes(router: PageRouter, site: Site) -> None:
@@ -403,6 +415,6 @@ def _contents(market: CrossMarket, query: FundingQuery, root: str) -> dict[str, 
         "extremes": extremes(market, rows, query.chosen),
         "per_year": per_year,
         "live_days": LIVE_DAYS,
-        "titles_of": titles_of,
+        "pair_text": pair_text,
         "missing": _missing(market),
     }

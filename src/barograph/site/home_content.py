@@ -378,8 +378,8 @@ def _lead(
     if interest is not None and interest.usd is not None:
         missing = missing_text(interest.usd, interest.missing)
         where = venues.partition(" (")[0]  # `all venues`, or the only one
-        amount = f"{usd(interest.usd)}{missing and f' ({missing})'}{_in_coins(btc)}"
-        said.append(f"Its open interest at {where} is {amount}.")
+        where += missing and f" ({missing})"
+        said.append(f"Its open interest at {where} is {usd(interest.usd)}{_in_coins(btc)}.")
     if regime is not None and regime.funding_8h_pct is not None:
         paid = f"{abs(regime.funding_8h_pct):.4f} %"
         payer, payee = ("Longs", "shorts") if regime.funding_8h_pct > 0 else ("Shorts", "longs")

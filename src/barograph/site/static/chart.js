@@ -2,7 +2,7 @@
 // pan, zoom, compare, link and download. chart_drawing.js draws. The page is complete without it.
 
 const tool = document.getElementById("chart-tool");
-const { axisWidth, drawChart, lowerBound, moment, percent, prepare, price, rate, usd } = await import(tool.dataset.drawing);
+const { axisWidth, drawChart, lowerBound, moment, percent, prepare, price, rate, usd, wrapped } = await import(tool.dataset.drawing);
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -73,9 +73,10 @@ function look(from, span, range = "") {
   changed();
 }
 
-function zoom(factor, at = null) {
+// Around the crosshair, if it is in view
+function zoom(factor, at = cross) {
   const { from, to, span } = period();
-  const anchor = at ?? (view.end === null ? last() : (from + to) / 2);
+  const anchor = at !== null && at >= from && at <= to ? at : view.end === null ? last() : (from + to) / 2;
   const length = clamp(span * factor, shortest, longest());
   look(anchor - ((anchor - from) * length) / span, length);
 }
@@ -332,7 +333,8 @@ const amount = (value, step) => (value === 0 ? "0" : usd(Math.abs(value), decima
 
 const PANES = {
   price: () => {
-    const title = venue === "all" ? "Price at the venue with the largest open interest" : `Price at ${titles[venue]}, ${quotes[venue]}`;
+    const unit = [...new Set(inside.map(({ quote }) => quote))].join(" or ");
+    const title = `Price at ${venue === "all" ? "the venue with the largest open interest" : titles[venue]}, ${unit}`;
     return { title, short: "Price", drawn: [lineOf(shown("price"), colours.trace)], label: price };
   },
   compared: () => {
@@ -348,7 +350,7 @@ const PANES = {
     const series = shown("funding");
     const thin = isOne || columnsOf(series).isDense ? [] : colours.venues.map((colour, index) => lineOf(series, colour, { channel: index + 1, width: 0.75 }));
     const title = `Funding per 8 h${isOne ? "" : ", weighted by open interest"}${thin.length > 0 ? "; thin: each venue" : ""}`;
-    return { title, short: "Funding per 8 h", drawn: [...thin, lineOf(series, colours.text)], hasZero: true, label: (value) => (value === 0 ? "0 %" : rate(value)) };
+    return { title, short: "Funding per 8 h", drawn: [...thin, lineOf(series, colours.text)], hasZero: true, label: (value, step) => (value === 0 ? "0 %" : percent(value, Math.max(0, Math.ceil(-Math.log10(step) - 1e-9)))) };
   },
   liquidations: () => ({ title: "Liquidations: longs up, shorts down", short: "Liquidations: longs up, shorts down", drawn: [{ kind: "bars", bars: bars() }], hasZero: true, label: amount }),
 };
@@ -368,10 +370,12 @@ function change(series) {
   return (value) => (value / base - 1) * 100;
 }
 
+const barLength = ({ step }) => step * Math.ceil((BAR_PX * period().span) / size.width / step);
+
 function bars() {
-  const { from, to, span } = period();
+  const { from, to } = period();
   const series = shown("liquidations");
-  const length = series.step * Math.ceil((BAR_PX * span) / size.width / series.step);
+  const length = barLength(series);
   const found = new Map();
   for (const point of series.within({ from: Math.floor(from / length) * length, to })) {
     if (point.value === null) continue;
@@ -525,8 +529,13 @@ async function download(kind) {
   const { from, to } = period();
   const head = `${coin} at ${venue === "all" ? "all venues" : titles[venue]}, ${moment(from)} to ${moment(Math.min(to, last()))}`;
   const legend = inside.map(({ title }, index) => ({ title, colour: colours.venues[index] }));
-  const chart = content(Math.max(640, size.width), size.height + 64);
-  saveImage(name, drawChart, { ...chart, cross: null, selected: null, head, legend, foot: `Barograph. Source: ${source}` });
+  const width = Math.max(640, size.width);
+  const isRead = isPinned && cross >= from && cross <= to;
+  const reading = isRead ? [...readout.querySelectorAll("p")].map(({ textContent }) => textContent.replace(/ pinned$/, "")) : [];
+  const words = [...reading, tool.querySelector(".chart-signs").textContent, `Barograph. Source: ${source}`];
+  const notes = words.flatMap((line) => wrapped(canvas.getContext("2d"), line, width));
+  const chart = content(width, size.height + 50 + 14 * notes.length);
+  saveImage(name, drawChart, { ...chart, cross: isRead ? chart.cross : null, selected: null, head, legend, notes });
 }
 
 // Pointers: one pans, or selects a period with Shift; two zoom
@@ -536,6 +545,17 @@ let drag = null;
 
 const room = () => layout.right - layout.left;
 const timeAt = (x) => period().from + ((x - layout.left) / room()) * period().span;
+
+// The instant under a pointer; on a bar of liquidations, the one of its hours with the most
+function instantAt(x, y) {
+  const at = timeAt(x);
+  const { pane, top, bottom } = layout.panes.at(-1);
+  if (pane.key !== "liquidations" || y < top || y > bottom) return at;
+  const series = shown("liquidations");
+  const from = Math.floor(at / barLength(series)) * barLength(series);
+  const hours = series.within({ from, to: from + barLength(series) - 1 });
+  return hours.sort((one, two) => two.value - one.value)[0]?.at ?? at;
+}
 
 function placeCross(at) {
   const { from, to } = period();
@@ -557,8 +577,8 @@ function hold(kind) {
   drag = { x: places[0], ...period(), pinched: places.length > 1 ? places.map(timeAt) : null, ...kind };
 }
 
-function movePointer({ pointerId, offsetX }) {
-  if (pointers.size === 0) return isPinned || placeCross(timeAt(offsetX));
+function movePointer({ pointerId, offsetX, offsetY }) {
+  if (pointers.size === 0) return isPinned || placeCross(instantAt(offsetX, offsetY));
   pointers.set(pointerId, offsetX);
   if (drag.pinched) {
     const [one, two] = pointers.values();
@@ -572,7 +592,7 @@ function movePointer({ pointerId, offsetX }) {
   redraw();
 }
 
-function endDrag({ pointerId, pointerType, offsetX, type }) {
+function endDrag({ pointerId, pointerType, offsetX, offsetY, type }) {
   pointers.delete(pointerId);
   if (pointers.size > 0) return hold({ isMoved: true });
   if (drag === null) return;
@@ -582,7 +602,7 @@ function endDrag({ pointerId, pointerType, offsetX, type }) {
     look(from, to - from);
   } else if (!drag.isMoved && type === "pointerup") {
     isPinned = pointerType !== "mouse" || !isPinned;
-    placeCross(timeAt(offsetX));
+    placeCross(instantAt(offsetX, offsetY));
   }
   drag = null;
 }
@@ -612,7 +632,7 @@ function useKey(event) {
   const move = (away) => (event.shiftKey ? placeCross((cross ?? Math.min(to, last())) + away * shown("price").step) : pan(away / 10));
   const work = {
     ArrowLeft: () => move(-1), ArrowRight: () => move(1), Home: () => look(first(), span), End: () => look(last(), span, view.range),
-    "+": () => zoom(1 / 1.5, cross), "=": () => zoom(1 / 1.5, cross), "-": () => zoom(1.5, cross), Escape: leave,
+    "+": () => zoom(1 / 1.5), "=": () => zoom(1 / 1.5), "-": () => zoom(1.5), Escape: leave,
     ...Object.fromEntries(Object.keys(RANGES).map((range, index) => [index + 1, () => choose(range)])),
   }[event.key];
   if (!work) return;

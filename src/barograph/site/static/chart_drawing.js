@@ -14,6 +14,7 @@ const CLUSTER_PX = [12, 24, 48]; // closer events share a mark; the wider ones i
 const MARK_ROOM_PX = 36;
 const HATCH_PX = 5;
 const NARROW_PX = 560;
+const NOTE_PX = 10;
 const DASHES = [4, 3];
 const FONT = 'ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif';
 const UNITS = [["T", 1e12], ["B", 1e9], ["M", 1e6], ["k", 1e3]];
@@ -92,8 +93,8 @@ function visible({ at }, { from, to }) {
 export const axisWidth = (width) => (width < NARROW_PX ? 68 : 76);
 
 export function drawChart(c, chart) {
-  const { width, height, view, colours, head, foot } = chart;
-  const box = { left: 1, right: width - axisWidth(width), top: head ? 44 : 0, bottom: height - (foot ? 20 : 0) };
+  const { width, height, view, colours, head, notes = [] } = chart;
+  const box = { left: 1, right: width - axisWidth(width), top: head ? 44 : 0, bottom: height - 14 * notes.length - (head ? 6 : 0) };
   const x = (at) => box.left + ((at - view.from) / (view.to - view.from)) * (box.right - box.left);
   const layout = { ...box, x, isNarrow: width < NARROW_PX, marks: cluster(chart.events, x, box), panes: layOut(chart.panes, box) };
   c.fillStyle = colours.ground;
@@ -104,8 +105,20 @@ export function drawChart(c, chart) {
   for (const mark of layout.marks) drawMark(c, mark, box.top, colours);
   if (chart.selected) drawSelected(c, chart.selected, layout, colours);
   if (chart.cross) drawCrosshair(c, chart, layout);
-  if (foot) text(c, foot, box.left, height - 6, colours.quiet, { size: 10 });
+  for (const [index, note] of notes.entries()) text(c, note, box.left, box.bottom + 14 * (index + 1), colours.quiet, { size: NOTE_PX });
   return layout;
+}
+
+// Words in lines that fit a width
+export function wrapped(c, words, width) {
+  c.font = `400 ${NOTE_PX}px ${FONT}`;
+  const lines = [];
+  for (const word of words.split(" ")) {
+    const longer = `${lines.at(-1) ?? ""} ${word}`.trim();
+    if (lines.length > 0 && c.measureText(longer).width < width - 2) lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  return lines;
 }
 
 // On whole pixels, which are drawn faster
@@ -179,8 +192,11 @@ function scaleOf({ drawn, hasZero }, view, height) {
   [low, high] = [hasZero && low === 0 ? 0 : low - room, hasZero && high === 0 ? 0 : high + room];
   const least = (high - low) / Math.max(3, Math.floor(height / (height < 120 ? 20 : 34)));
   const power = 10 ** Math.floor(Math.log10(least));
-  const step = [1, 2, 2.5, 5, 10].map((count) => count * power).find((round) => round >= least * (1 - 1e-9));
-  const [first, last] = [Math.ceil(low / step - 1e-9), Math.floor(high / step + 1e-9)];
+  const ends = (round) => [Math.ceil(low / round - 1e-9), Math.floor(high / round + 1e-9)];
+  const rounds = [0.5, 1, 2, 5, 10].map((count) => count * power);
+  const widest = rounds.findIndex((round) => round >= least * (1 - 1e-9));
+  const step = rounds.slice(0, widest + 1).findLast((round) => ends(round)[1] > ends(round)[0]); // one mark is no scale
+  const [first, last] = ends(step);
   return { low, high, step, isKnown, marks: Array.from({ length: last - first + 1 }, (_, index) => (first + index) * step || 0) };
 }
 
@@ -406,7 +422,8 @@ function drawCrosshair(c, { cross, colours }, { x, left, right, bottom, panes })
       if (scale.isKnown && Number.isFinite(value)) c.fillRect(across - 3, y(value) - 3, 6, 6);
     }
   }
-  const half = 58;
+  c.font = `400 11px ${FONT}`;
+  const half = c.measureText(moment(cross.at)).width / 2 + 6;
   const middle = Math.min(Math.max(across, left + half), right - half);
   c.fillStyle = colours.ink;
   c.fillRect(middle - half, bottom - 20, 2 * half, 18);
