@@ -59,7 +59,7 @@ INTEREST_SAME = "Its open interest at Bybit is $5.00B, unchanged in coins over 2
 LONGS_PAY = "At Bybit, longs pay shorts 0.0100 % per 8 h (regime: neutral)."
 SHORTS_PAY = "At Bybit, shorts pay longs 0.0125 % per 8 h (regime: short-leaning)."
 MOST = ", 62.5 % of it longs"
-LIQUIDATED = "In 24 hours, $1.00k was liquidated at Bybit"
+LIQUIDATED = "Over all coins, $1.00k was liquidated at Bybit in 24 hours"
 
 
 @pytest.mark.parametrize(

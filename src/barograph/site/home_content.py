@@ -389,7 +389,7 @@ def _lead(
         sides = sorted(_sides(liquidated), key=lambda each: -each.share_pct)
         most = "".join(f", {side.share_pct:.1f} % of it {side.name.lower()}" for side in sides[:1])
         amount = usd(liquidated.total_usd) if liquidated.total_usd else "nothing"
-        said.append(f"In 24 hours, {amount} was liquidated at {venue}{most}.")
+        said.append(f"Over all coins, {amount} was liquidated at {venue} in 24 hours{most}.")
     return " ".join(said)
 
 
