@@ -92,7 +92,7 @@ def test_totals_say_what_is_missing_and_how_large_it_last_was(stopped: Stopped) 
     assert "Partial: without Hyperliquid, last $4.00B." in home
     assert "Its open interest at all venues (without Hyperliquid, last $1.00B) is $5.00B." in home
     btc = rows(down, "/markets")["BTC"]
-    assert btc[2] == "+0.0100+$1.00B"
+    assert btc[2] == "+0.0100partial"
     assert (btc[3], btc[7]) == ("$5.00B+$1.00B", "$3.00B+$2.00B")
     assert "$5.00B without Hyperliquid, last $1.00B Bybit 83 %, Hyperliquid (stale, last" in funding
     venues = down.look("/venues").text

@@ -210,7 +210,14 @@ def test_filters_find_what_is_crowded_long_and_losing_open_interest() -> None:
 
 @pytest.mark.parametrize(
     ("amount", "shown"),
-    [(0, "$0"), (950, "$950"), (1_234, "$1.23k"), (45_649, "$45.6k"), (300_000, "$300k")],
+    [
+        (0, "$0"),
+        (950, "$950"),
+        (1_234, "$1.23k"),
+        (45_649, "$45.6k"),
+        (300_000, "$300k"),
+        (999_600, "$1.00M"),
+    ],
 )
 def test_a_short_amount_has_three_digits(amount: float, shown: str) -> None:
     assert short_usd(amount) == shown

@@ -44,10 +44,10 @@ def missing_text(
     return f"without {', '.join(dict.fromkeys(names))}{size}"
 
 
-def short_missing(missing: Sequence[Missing]) -> str:
+def short_missing(missing: Sequence[Missing], show: Callable[[float], str] = usd) -> str:
     """The same beside a number in little space: `+$5.60B`, or `partial` if the size is unknown."""
     last = sum(each.last_usd or 0.0 for each in missing)
-    return f"+{usd(last)}" if last else "partial" if missing else ""
+    return f"+{show(last)}" if last else "partial" if missing else ""
 
 
 def short_total(total: Total) -> str:

@@ -345,7 +345,8 @@ def _line(row: MarketRow, root: str, suffix: str, ranks: str, last: str) -> str:
     live, tinted, beside = funding, funding, _beside(tags.funding)
     if coin is not None:  # quiet words can't be read on a tint
         live, tinted = coin.funding_8h_pct, tinted_funding(coin)
-        beside = _lack(live, coin.funding_missing).replace(' class="missing"', "")
+        lacks = missing_text(live, coin.funding_missing)
+        beside = f'<i title="{lacks}">partial</i>' if lacks else ""
     tint = "" if tinted is None else f' class="{funding_tint(tinted)}"'
     interest_cell = _sum(interest, None if coin is None else coin.open_interest)
     turnover = _sum(volume, None if coin is None else coin.volume)
@@ -377,7 +378,9 @@ def _sum(number: float | None, total: Total | None) -> str:
 
 def _lack(result: float | None, missing: Sequence[Missing]) -> str:
     text = missing_text(result, missing)
-    return f'<i class="missing" title="{text}">{short_missing(missing)}</i>' if text else ""
+    return (
+        f'<i class="missing" title="{text}">{short_missing(missing, short_usd)}</i>' if text else ""
+    )
 
 
 def _cell(
@@ -405,7 +408,7 @@ def _sides(liquidated: tuple[float, float] | None) -> str:
 @lru_cache(maxsize=_KEPT)
 def short_usd(amount: float) -> str:
     """An amount with three digits, such as `$950`, `$1.23M` or `$45.6k`."""
-    text = usd(amount)
+    text = usd(float(f"{amount:.3g}"))
     if text[-1].isdigit():
         return text
     number = float(text[1:-1])
