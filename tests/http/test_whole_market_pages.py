@@ -90,6 +90,7 @@ def test_totals_say_what_is_missing_and_how_large_it_last_was(stopped: Stopped) 
 
     assert "Totals of all venues (2): Bybit, Hyperliquid." in home
     assert "Partial: without Hyperliquid, last $4.00B." in home
+    assert "Partial: without Hyperliquid, last $4.00B." in markets
     assert "Its open interest at all venues (without Hyperliquid, last $1.00B) is $5.00B." in home
     btc = rows(down, "/markets")["BTC"]
     assert btc[2] == "+0.0100partial"

@@ -187,6 +187,9 @@ class MarketTable(NamedTuple):
     is_complete: bool
     """Whether recorded prices could be read."""
 
+    missing: str = ""
+    """The venues that totals are without."""
+
     def select(self, query: MarketsQuery) -> list[MarketRow]:
         """The matching rows in order."""
         on = [limit for limit in FILTERS if limit.is_on(query)]
