@@ -4,7 +4,7 @@ import csv
 import json
 import re
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from support.processes import eventually
 pytestmark = [pytest.mark.e2e, pytest.mark.thorough]
 
 SERIES = "**/api/v1/series/**"
+WEEK_IN_VIEW = timedelta(days=6.86)  # the rest is the empty part after the newest point
 DRAWN = "#chart-tool[data-drawn]"
 COLOURS = """() => {
     const sheet = document.querySelector("#chart-tool canvas");
@@ -198,6 +199,18 @@ def test_an_error_is_told_and_retried_when_the_server_allows(page: Page) -> None
     page.unroute(SERIES)
     state.get_by_role("button", name="Retry").click()
     expect(state).to_be_hidden()
+
+
+def test_the_hour_of_the_largest_liquidations_is_one_click_away(page: Page) -> None:
+    _open(page, "/markets/SOL")
+    page.get_by_role("button", name="Largest liquidations").click()
+    page.wait_for_url("**#chart=*")
+    week = {"symbol": "SOL", "venue": "all", "from": f"{datetime.now(UTC) - WEEK_IN_VIEW:%FT%TZ}"}
+    points = page.request.get("/api/v1/series/liquidations", params=week).json()["points"]
+    most = datetime.fromisoformat(max(points, key=lambda point: point["value"] or 0)["at"])
+    told = page.locator(".chart-readout")
+    expect(told).to_contain_text(f"{most:%F %H:%M} UTC pinned")
+    expect(told).to_contain_text(f"{most:%H:%M}\u2013")
 
 
 def test_two_fingers_zoom_and_lifting_one_of_them_keeps_the_zoom(

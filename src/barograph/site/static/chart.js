@@ -641,10 +641,20 @@ function useKey(event) {
   work();
 }
 
+// The bar of the largest liquidations in view, pinned, with half a day on each side
+function showLargest() {
+  const [most] = shown("liquidations").within(period()).filter(({ value }) => value > 0).sort((one, two) => two.value - one.value);
+  if (!most) return;
+  [isPinned, cross] = [true, most.at];
+  const length = Math.min(period().span, DAY);
+  look(most.at - length / 2, length);
+}
+
 function useButton({ target }) {
-  const { range, zoom: factor, download: kind } = target.closest("button")?.dataset ?? {};
+  const { range, zoom: factor, largest, download: kind } = target.closest("button")?.dataset ?? {};
   if (range) choose(range);
   if (factor) zoom(Number(factor));
+  if (largest) showLargest();
   if (kind) download(kind);
 }
 
@@ -666,7 +676,8 @@ new ResizeObserver(() => {
 }).observe(canvas);
 new MutationObserver(readColours).observe(document.documentElement, { attributeFilter: ["data-theme"] });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", readColours);
-for (const control of tool.querySelectorAll(":disabled")) control.disabled = control.dataset.range === "1h" && !tool.dataset.minutes;
+const isUseless = ({ range, largest }) => (range === "1h" && !tool.dataset.minutes) || (largest && MEASURES.length < 4);
+for (const control of tool.querySelectorAll(":disabled")) control.disabled = isUseless(control.dataset);
 readColours();
 load();
 if (readAddress()) {
