@@ -205,8 +205,9 @@ def test_the_hour_of_the_largest_liquidations_is_one_click_away(page: Page) -> N
     _open(page, "/markets/SOL")
     page.get_by_role("button", name="Largest liquidations").click()
     page.wait_for_url("**#chart=*")
-    week = {"symbol": "SOL", "venue": "all", "from": f"{datetime.now(UTC) - WEEK_IN_VIEW:%FT%TZ}"}
-    points = page.request.get("/api/v1/series/liquidations", params=week).json()["points"]
+    start = f"{datetime.now(UTC) - WEEK_IN_VIEW:%FT%TZ}"
+    series = f"/api/v1/series/liquidations?symbol=SOL&venue=all&from={start}"
+    points = page.request.get(series).json()["points"]
     most = datetime.fromisoformat(max(points, key=lambda point: point["value"] or 0)["at"])
     told = page.locator(".chart-readout")
     expect(told).to_contain_text(f"{most:%F %H:%M} UTC pinned")
