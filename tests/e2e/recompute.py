@@ -619,7 +619,7 @@ class Checker:
             "btc-open-interest-trend": f"{trend:+.1f} % in coins in 24 h",
             "btc-long-accounts": self._long_accounts(at),
             "liquidation-pressure": self._pressure(at),
-            "btc-realised-volatility": f"{self._volatility():.0f} % annualised, ",
+            "btc-realised-volatility": self._volatility(at),
             "cross-venue-funding": self._widest(at),
             "btc-etf-flow": self._flow_text(at),
             "us-rates": self._rates_text(at),
@@ -633,26 +633,19 @@ class Checker:
         for key, signal in signals.items():
             self._equal(key, self._get(f"/badge/signal/{key}.json")["message"], signal["label"])
 
-    def _volatility(self) -> float:
-        """The root mean square of BTC's last 24 hourly returns, without one wrong price, per year.
+    def _volatility(self, at: int) -> tuple[str, ...]:
+        """BTC's volatility of 24 hours; a new hour counts from the second reading after it on.
 
         The prices as published, because those of live hours were read a little later; other checks
         compare them with the exchange.
         """
-        prices = self._known("/api/v1/series/price?symbol=BTC&venue=bybit&limit=1000")[-25:]
-        moves = [math.log(after / before) for before, after in pairwise(prices)]
-        limit = 4.45 * median(abs(move) for move in moves)
-        back = [
-            (min(abs(first), abs(second)), place)
-            for place, (first, second) in enumerate(pairwise(moves))
-            if abs(first + second) <= min(abs(first), abs(second))
-        ]
-        size, place = max(back, default=(0.0, 0))
-        if size > limit:
-            moves[place : place + 2] = [moves[place] + moves[place + 1]]
-        for end in (0, -1):
-            moves[end] = min(abs(moves[end]), limit)
-        return 100 * math.sqrt(sum(move * move for move in moves) / 24 * 24 * 365)
+        points = self._get("/api/v1/series/price?symbol=BTC&venue=bybit&limit=1000")["points"]
+        known = [(stamp(each["at"]), each["value"]) for each in points if each["value"] is not None]
+        swings = (
+            _swing([price for time, price in known if time <= end][-25:])
+            for end in (at, at - MINUTE)
+        )
+        return tuple(f"{swing:.0f} % annualised, " for swing in swings)
 
     def _known(self, path: str) -> list[float]:
         """The values of a published series, without gaps."""
@@ -846,6 +839,23 @@ def _usd(amount: float) -> str:
         if amount >= unit:
             return f"${amount / unit:.2f}{name}"
     return f"${amount:.2f}"
+
+
+def _swing(prices: Sequence[float]) -> float:
+    """The root mean square of hourly returns, without one wrong price, per year."""
+    moves = [math.log(after / before) for before, after in pairwise(prices)]
+    limit = 4.45 * median(abs(move) for move in moves)
+    back = [
+        (min(abs(first), abs(second)), place)
+        for place, (first, second) in enumerate(pairwise(moves))
+        if abs(first + second) <= min(abs(first), abs(second))
+    ]
+    size, place = max(back, default=(0.0, 0))
+    if size > limit:
+        moves[place : place + 2] = [moves[place] + moves[place + 1]]
+    for end in (0, -1):
+        moves[end] = min(abs(moves[end]), limit)
+    return 100 * math.sqrt(sum(move * move for move in moves) / 24 * 24 * 365)
 
 
 def _change(now: float | None, before: float | None) -> float | None:
