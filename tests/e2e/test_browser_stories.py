@@ -424,30 +424,29 @@ def test_a_value_goes_live_and_is_called_stale_when_the_exchange_stops(
 ) -> None:
     # One signal needs the past of the other venues, which is back-filled after the start.
     eventually(lambda: "big unknown" not in httpx2.get(demo.base_url).text, "every signal", 180)
-    page.clock.install()
     page.goto("/")
     pill = page.locator("[data-pill]").first
     unknown = page.locator("#signals-now dd.unknown")
     expect(pill).to_have_text("live")
     expect(unknown).to_have_count(0)
     page.evaluate(_LISTEN)
-    _wait_for_news(page)
+    # The page asks at its own pace: a jump of its clock could make it stale on a busy machine.
+    read = page.locator("#market [data-since]")
+    before = str(read.get_attribute("data-since"))
+    expect(read).not_to_have_attribute("data-since", before, timeout=60_000)
     _barograph(demo, "demo", "fault", "exchange", "on")
     try:
         expect(pill).to_have_text("stale", timeout=60_000)
         figures = page.locator("#figures")
-        _take_turns(page, lambda: "past" in str(figures.get_attribute("class")), "old figures")
+        expect(figures).to_have_class(re.compile("past"), timeout=60_000)
         expect(figures.locator("table")).to_be_visible()
         expect(unknown).to_have_count(len(MARKET_METHODS) - 1)
     finally:
         _barograph(demo, "demo", "fault", "exchange", "off")
-    _take_turns(page, lambda: pill.inner_text() == "live", "live again")
+    expect(pill).to_have_text("live", timeout=60_000)
     expect(figures).not_to_have_class(re.compile("past"))
     heard = [f"Page status: {each}" for each in ("stale", "live")]
-    # On a busy machine, a jump of the page's clock can reach the limit again before the page has
-    # shown the newer reading.
-    said = page.evaluate("window.heard")
-    assert said == heard * max(1, len(said) // 2)
+    assert page.evaluate("window.heard") == heard
     assert look.problems == []
 
 

@@ -61,8 +61,8 @@ def fail(
 
 @pytest.mark.outcome(
     "The primary venue refuses this address (geo-block)",
-    "After three refused readings, the next venue replaces it for everything that we publish of "
-    "one venue. An event, a brief "
+    "After three refused readings, the next venue takes its place in all single-venue data. "
+    "An event, a brief "
     "and the status page say so.",
 )
 def test_three_refusals_switch_to_the_next_venue(failover: Failover) -> None:

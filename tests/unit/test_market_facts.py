@@ -288,7 +288,7 @@ def test_seven_hundred_rows_are_not_heavy() -> None:
     )
     weeks = {name: tuple(float(n * 17 % 43) for n in range(43)) for name in full}
 
-    assert len(markup_of(table_of(view, weeks))) < 272_000
+    assert len(markup_of(table_of(view, weeks))) < 270_000
 
 
 def test_contracts_of_a_coin_share_its_page_and_keep_the_venue() -> None:

@@ -359,7 +359,7 @@ def _line(row: MarketRow, root: str, suffix: str, ranks: str, last: str) -> str:
         f"{_cell(level, price, _beside(tags.price))}{_change(change, 2)}"
         f"{_cell(live, _RATE, beside, tint)}"
         f"{interest_cell}{_change(interest_change, 1)}"
-        f"{_DASH[:-5] if week is None else f'<td>{week:+z.1f}'}{_spark(row.week)}</td>"
+        f"<td>{'—' if week is None else f'{week:+z.1f}'}{_spark(row.week)}</td>"
         f"{_sides(row.liquidated)}{final}</tr>"
     )
 
