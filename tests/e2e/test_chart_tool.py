@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx2
 import pytest
@@ -18,7 +19,7 @@ from support.processes import eventually
 pytestmark = [pytest.mark.e2e, pytest.mark.thorough]
 
 SERIES = "**/api/v1/series/**"
-WEEK_IN_VIEW = timedelta(days=6.86)  # the rest is the empty part after the newest point
+DAY_IN_VIEW = timedelta(days=0.98)  # the rest is the empty part after the newest point
 DRAWN = "#chart-tool[data-drawn]"
 COLOURS = """() => {
     const sheet = document.querySelector("#chart-tool canvas");
@@ -201,14 +202,18 @@ def test_an_error_is_told_and_retried_when_the_server_allows(page: Page) -> None
     expect(state).to_be_hidden()
 
 
-def test_the_hour_of_the_largest_liquidations_is_one_click_away(page: Page) -> None:
-    _open(page, "/markets/SOL")
+@pytest.mark.parametrize("days", [7, 30])
+def test_the_hour_of_the_largest_liquidations_is_one_click_away(page: Page, days: int) -> None:
+    def largest(start: datetime, **asked: str) -> datetime:
+        query = urlencode({"symbol": "SOL", "venue": "all", "from": f"{start:%FT%TZ}", **asked})
+        points = page.request.get(f"/api/v1/series/liquidations?{query}").json()["points"]
+        return datetime.fromisoformat(max(points, key=lambda each: each["value"] or 0)["at"])
+
+    _open(page, f"/markets/SOL#chart={days}d")
     page.get_by_role("button", name="Largest liquidations").click()
-    page.wait_for_url("**#chart=*")
-    start = f"{datetime.now(UTC) - WEEK_IN_VIEW:%FT%TZ}"
-    series = f"/api/v1/series/liquidations?symbol=SOL&venue=all&from={start}"
-    points = page.request.get(series).json()["points"]
-    most = datetime.fromisoformat(max(points, key=lambda point: point["value"] or 0)["at"])
+    most = largest(datetime.now(UTC) - days * DAY_IN_VIEW, interval="hour" if days == 7 else "4h")
+    if days == 30:  # a bar has four hours
+        most = largest(most, to=f"{most + timedelta(hours=4):%FT%TZ}")
     told = page.locator(".chart-readout")
     expect(told).to_contain_text(f"{most:%F %H:%M} UTC pinned")
     expect(told).to_contain_text(f"{most:%H:%M}\u2013")

@@ -551,11 +551,12 @@ function instantAt(x, y) {
   const at = timeAt(x);
   const { pane, top, bottom } = layout.panes.at(-1);
   if (pane.key !== "liquidations" || y < top || y > bottom) return at;
-  const series = shown("liquidations");
-  const from = Math.floor(at / barLength(series)) * barLength(series);
-  const hours = series.within({ from, to: from + barLength(series) - 1 });
-  return hours.sort((one, two) => two.value - one.value)[0]?.at ?? at;
+  const length = barLength(shown("liquidations"));
+  const from = Math.floor(at / length) * length;
+  return largestIn({ from, to: from + length - 1 })?.at ?? at;
 }
+
+const largestIn = (span) => shown("liquidations").within(span).filter(({ value }) => value > 0).sort((one, two) => two.value - one.value)[0];
 
 function placeCross(at) {
   const { from, to } = period();
@@ -641,13 +642,18 @@ function useKey(event) {
   work();
 }
 
-// The bar of the largest liquidations in view, pinned, with half a day on each side
-function showLargest() {
-  const [most] = shown("liquidations").within(period()).filter(({ value }) => value > 0).sort((one, two) => two.value - one.value);
+// The largest liquidations in view, pinned, with half a day on each side
+async function showLargest() {
+  const most = largestIn(period());
   if (!most) return;
-  [isPinned, cross] = [true, most.at];
+  const bar = { from: most.at, to: most.at + shown("liquidations").step - 1 };
   const length = Math.min(period().span, DAY);
+  [isPinned, cross] = [true, most.at];
   look(most.at - length / 2, length);
+  clearTimeout(timers.load);
+  await load(); // if the bar was longer than an hour, its hours
+  cross = largestIn(bar)?.at ?? most.at;
+  redraw();
 }
 
 function useButton({ target }) {
