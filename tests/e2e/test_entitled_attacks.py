@@ -108,6 +108,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         # Keys that were read in the second of a token may be older than the token.
         made = system_clock() - 2 * SECOND
         forger = Forger(server.key, issuer(server.identity_url), made, address)
+        # The server signs for the first time after it is up, which fills two tables.
+        eventually(lambda: server.tables()["history.event_heads"] != [], "the first checkpoint")
         run.before = server.tables()
         _before_keys_are_known(run, forger)
         _come_as_every_user(run)
