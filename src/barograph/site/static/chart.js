@@ -167,6 +167,7 @@ class Series {
   }
 
   index(wanted) { return lowerBound(this.points, wanted, ({ at }) => at); }
+  newest({ from, to }) { return this.points.findLast(({ at, value }) => at < from || (at <= to && value !== null)); }
   has({ from, to }) { return this.index(from) < this.index(to + 1); }
   within({ from, to }) { return this.points.slice(this.index(from), this.index(to + 1)); }
 
@@ -372,12 +373,13 @@ function change(series) {
 
 const barLength = ({ step }) => step * Math.ceil((BAR_PX * period().span) / size.width / step);
 
-function bars() {
-  const { from, to } = period();
-  const series = shown("liquidations");
+// All bars of the series; built once per zoom, so that panning only moves them
+function barsOf(series) {
   const length = barLength(series);
+  const { prepared, version, points } = series;
+  if (prepared?.version === version && prepared.length === length) return prepared.bars;
   const found = new Map();
-  for (const point of series.within({ from: Math.floor(from / length) * length, to })) {
+  for (const point of points) {
     if (point.value === null) continue;
     const start = Math.floor(point.at / length) * length;
     const bar = found.get(start) ?? { from: start, to: start + length, long: 0, short: 0, isDisputed: false, isPartial: false };
@@ -386,7 +388,15 @@ function bars() {
     bar.isPartial ||= point.missing.length > 0 || point.watched < 0.999;
     found.set(start, bar);
   }
-  return [...found.values()].map((bar) => ({ ...bar, total: bar.isDisputed ? bar.long + bar.short : null }));
+  const bars = [...found.values()].map((bar) => ({ ...bar, total: bar.isDisputed ? bar.long + bar.short : null }));
+  series.prepared = { version, length, bars };
+  return bars;
+}
+
+function bars() {
+  const { from, to } = period();
+  const list = barsOf(shown("liquidations"));
+  return list.slice(lowerBound(list, from, (bar) => bar.to), lowerBound(list, to, (bar) => bar.from));
 }
 
 // Why there is no pane of liquidations; empty if there is one
@@ -446,7 +456,9 @@ function readColours() {
 
 function showReadout() {
   timers.readout = null;
-  const at = cross ?? shown("price").within(period()).findLast(({ value }) => value !== null)?.at ?? Math.min(period().to, last());
+  const { from, to } = period();
+  const newest = shown("price").newest({ from, to })?.at;
+  const at = cross ?? (newest >= from ? newest : Math.min(to, last()));
   const kind = cross === null ? "newest in view" : isPinned ? "pinned" : "";
   const values = MEASURES.map(({ key }) => READ[key](at).map((words) => words.replace(/(\d) (?=%)/g, "$1\u00a0"))); // no unit on the next line
   const rows = [["", moment(at), kind], ...values];
