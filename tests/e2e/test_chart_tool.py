@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from time import monotonic
 from typing import Any
 from urllib.parse import urlencode
 
@@ -191,8 +192,12 @@ def test_an_error_is_told_and_retried_when_the_server_allows(page: Page) -> None
     page.route(SERIES, lambda route: route.fulfill(**refused), times=4)
     page.goto("/markets/BTC")
     state = page.locator(".chart-state")
-    expect(state).to_contain_text("Can't load the data: too many")
+    expect(state).to_contain_text("Can't load the data: too many. Retry at ")
     expect(state.get_by_role("button")).to_be_disabled()
+    refused_at = monotonic()
+    with page.expect_request(SERIES):
+        page.get_by_role("button", name="30d").click()
+    assert monotonic() - refused_at > 1  # a change of the view does not ask earlier
     page.wait_for_selector(DRAWN)
     page.route(SERIES, lambda route: route.fulfill(status=500, json={"error": "broken"}))
     page.get_by_role("button", name="90d").click()

@@ -164,7 +164,7 @@ def test_a_coin_has_what_each_venue_settled_and_the_best_pair(two: SiteService) 
 
     assert "up to 2026-11-06 16:00 UTC, in percent of the position" in page.text
     assert page.tables[1] == [
-        ["Venue", "8 h", "24 h", "7 days", "30 days"],
+        ["Venue", f"8{NBSP}h", f"24{NBSP}h", f"7{NBSP}days", f"30{NBSP}days"],
         ["BybitBTCUSDT", f"+0.0100 %+10.95{NBSP}% per year", "—", "—", "—"],
         ["HyperliquidBTC", f"+0.0800 %{yearly}", f"+0.2400 %{yearly}", "—", "—"],
         [

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from barograph.board.feeds import Publication
+from barograph.kit.text import NBSP
 from barograph.markets.last_known import LastKnown, with_reading
 from barograph.markets.view import LAST_KNOWN
 from barograph.venues.records import Perpetuals
@@ -89,8 +90,8 @@ def test_totals_say_what_is_missing_and_how_large_it_last_was(stopped: Stopped) 
     home, markets, funding = (down.look(path).text for path in ("/", "/markets", "/funding"))
 
     assert "Totals of all venues (2): Bybit, Hyperliquid." in home
-    assert "Partial: without Hyperliquid, last $4.00B." in home
-    assert "Partial: without Hyperliquid, last $4.00B." in markets
+    assert "Partial: without Hyperliquid, last open interest $4.00B." in home
+    assert "Partial: without Hyperliquid, last open interest $4.00B." in markets
     assert "Its open interest at all venues (without Hyperliquid, last $1.00B) is $5.00B." in home
     btc = rows(down, "/markets")["BTC"]
     assert btc[2] == "+0.0100partial"
@@ -100,7 +101,10 @@ def test_totals_say_what_is_missing_and_how_large_it_last_was(stopped: Stopped) 
     assert "Bybit 65 % Hyperliquid (missing, last 35 %)" in venues
     assert "60.0 % of all venues, as reported" in venues
     assert "Bitget: it does not document which sides" in venues
-    assert "without Hyperliquid, last $1.00B" in down.look("/markets/BTC").text
+    coin, share = down.look("/markets/BTC"), f"open interest was 16.7{NBSP}%."
+    assert "All venues Bybit Hyperliquid (stale)" in coin.text
+    assert "weighted by open interest; without Hyperliquid, last open interest $1.00B" in coin.text
+    assert coin.tables[0][3][1:] == ["stale", f"Its last known share of the {share}"]
     assert "unavailable" not in markets
 
 

@@ -15,13 +15,13 @@ from barograph.accuracy.definition import FEWEST_EPISODES, MATTERS
 from barograph.accuracy.endpoints import ACCURACY_PATH, EVENT_TEXTS
 from barograph.accuracy.records import ACCURACY, FEWEST, Accuracy, Measured
 from barograph.badges.documents import BADGE_FOLDER, NO_LIVE_CAPITAL
-from barograph.kit.text import NBSP
 from barograph.kit.timestamps import DAY, MINUTE
 from barograph.site.charts.svg import number
 from barograph.site.paths import ACCURACY_PAGE, RECORD_PATH, STATIC_FOLDER
 from barograph.site.record_pages import TITLES
 from barograph.site.responses import Page, PageRouter
 from barograph.site.site import Site
+from barograph.site.templating import period
 from barograph.stances.reveal_endpoints import REVEALED_FOLDER
 from barograph.stances.reveals import NOT_ANNOUNCED, REVEALS
 
@@ -31,9 +31,6 @@ METRICS: Mapping[str, str] = {
     "us10y_change": "Change of the US 10-year yield",
     "holdings": "Change of the bitcoin that the covered funds hold",
 }
-
-_HORIZONS: Mapping[str, str] = {"8h": f"8{NBSP}h", "24h": f"24{NBSP}h", "7d": f"7{NBSP}days"}
-
 _FINDINGS: Mapping[str, str] = {
     "not-tested": "Not tested",
     "could-not-tell": "We could not tell",
@@ -83,7 +80,7 @@ def metric_tables(measured: Sequence[Measured]) -> list[MetricTable]:
 def _counts(rows: Sequence[Measured]) -> str:
     counts = []
     for horizon, found in groupby(rows, attrgetter("horizon")):
-        counts.append(f"{_HORIZONS[horizon]}: {', '.join(map(_count, found))}")
+        counts.append(f"{period(horizon)}: {', '.join(map(_count, found))}")
     return "; ".join(counts)
 
 
@@ -99,7 +96,7 @@ def _count(row: Measured) -> str:
 
 def case(row: Measured) -> str:
     """The label and the horizon."""
-    return f"{row.label}, {_HORIZONS[row.horizon]}"
+    return f"{row.label}, {period(row.horizon)}"
 
 
 def drawing(row: Measured) -> Markup:

@@ -17,6 +17,7 @@ from barograph.markets.symbols import has_page
 from barograph.site.coin_text import (
     Part,
     change_sentence,
+    missing_rates,
     missing_text,
     part_bar,
     parts_of,
@@ -24,12 +25,13 @@ from barograph.site.coin_text import (
 )
 from barograph.site.market_facts import MarketFact, at_least
 from barograph.site.templating import UNKNOWN, mark, shown, utc_text
+from barograph.venues.facts import Completeness
 from barograph.venues.registry import VENUES
 
-COMPLETENESS = {
-    "all": "all of them",
-    "largest per second": "only the largest per second and contract, so a sum is a lower bound",
-    "incomplete": "some of them, so a sum is a lower bound",
+PUBLISHES: Mapping[Completeness, str] = {
+    "all": "every liquidation",
+    "largest per second": "only the largest per second and contract",
+    "incomplete": "only some",
     "none": "not published",
 }
 """Which liquidations a venue publishes."""
@@ -49,8 +51,8 @@ class VenueRow(NamedTuple):
         """The liquidations of 24 hours, and how complete they are."""
         kind, seen = self.facts.venue.liquidations, self.entry.liquidated_usd
         if kind == "none":
-            return "not published", ""
-        published = f"The venue publishes {COMPLETENESS[kind]}."
+            return PUBLISHES[kind], ""
+        published = f"The venue publishes {PUBLISHES[kind]}."
         if seen is None:
             totals = self.facts.totals
             is_disputed = totals is not None and totals.by_contract is None
@@ -135,10 +137,7 @@ class CoinFacts(NamedTuple):
             _fact(
                 "weightedFundingRatePct8h",
                 shown(coin.funding_8h_pct, rate),
-                _joined(
-                    "weighted by open interest",
-                    missing_text(coin.funding_8h_pct, coin.funding_missing),
-                ),
+                self.weighted,
             ),
             _fact("totalVolume24hUsd", shown(coin.volume.usd, usd), _total_note(coin, coin.volume)),
             _fact(
@@ -149,6 +148,11 @@ class CoinFacts(NamedTuple):
                 else f"{usd(sides[0])} longs, {usd(sides[1])} shorts",
             ),
         )
+
+    @property
+    def weighted(self) -> str:
+        """What the rate of the coin is."""
+        return _joined("weighted by open interest", missing_rates(self.coin))
 
     @property
     def bar(self) -> Markup:

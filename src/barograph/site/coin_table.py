@@ -11,7 +11,7 @@ from barograph.markets.cross_prices import Priced
 from barograph.markets.frames import is_near
 from barograph.markets.perpetuals import percent_change
 from barograph.markets.symbols import spelled_names
-from barograph.site.coin_text import missing_text, ranked_funding, venues_text
+from barograph.site.coin_text import partial_text, ranked_funding, venues_text
 from barograph.site.market_table import MarketRow, MarketTable, Tags, Week, written_columns
 from barograph.site.paths import coin_page
 from barograph.venues.records import Frame
@@ -99,7 +99,6 @@ def coin_table(
     market: CrossMarket, rows: Sequence[MarketRow], usual: str, *, is_complete: bool
 ) -> MarketTable:
     """The table of all coins."""
-    held = market.open_interest
     return MarketTable(
         COLUMNS,
         SUFFIX,
@@ -110,7 +109,7 @@ def coin_table(
         market.until,
         tuple(_notes(market, rows, usual, is_complete=is_complete)),
         is_complete,
-        missing_text(held.usd, held.missing, market.by_venue),
+        partial_text(market),
     )
 
 

@@ -26,12 +26,12 @@ def venues_text(market: CrossMarket) -> str:
 
 
 def missing_text(
-    result: float | None, missing: Sequence[Missing], known: Collection[str] = ()
+    result: float | None, missing: Sequence[Missing], known: Collection[str] = (), of: str = ""
 ) -> str:
     """What a result is without: `without Binance, last $5.60B`.
 
     It is empty if nothing is missing, and if nothing is known. In the total of the market, the
-    venues in `known` lack only some coins.
+    venues in `known` lack only some coins. `of` names the amount where no heading does.
     """
     lacks = [each for each in missing if each.last_usd or each.venue not in known]
     last = sum(each.last_usd or 0.0 for each in lacks)
@@ -40,8 +40,19 @@ def missing_text(
     names = (
         f"{'some coins at ' * (each.venue in known)}{VENUES[each.venue].title}" for each in lacks
     )
-    size = f", last {usd(last)}" if last else ", size unknown"
+    size = f", last {of}{usd(last)}" if last else ", size unknown"
     return f"without {', '.join(dict.fromkeys(names))}{size}"
+
+
+def missing_rates(coin: CrossCoin) -> str:
+    """What the weighted rate is without: `without Binance, last open interest $5.60B`."""
+    return missing_text(coin.funding_8h_pct, coin.funding_missing, of="open interest ")
+
+
+def partial_text(market: CrossMarket) -> str:
+    """What the totals of all coins are without, for places without a heading."""
+    held = market.open_interest
+    return missing_text(held.usd, held.missing, market.by_venue, "open interest ")
 
 
 def short_missing(missing: Sequence[Missing], show: Callable[[float], str] = usd) -> str:
@@ -171,14 +182,19 @@ def market_parts(market: CrossMarket) -> list[Part]:
 
 
 def part_bar(parts: Iterable[Part]) -> Markup:
-    """Draw the parts in the colours of their venues; the text beside it says the same."""
+    """Draw the parts in the colours of their venues."""
+    return bar(
+        (f"of-{part.venue}" if part.state == "ok" else "missing", part.pct or 0.0) for part in parts
+    )
+
+
+def bar(parts: Iterable[tuple[str, float]]) -> Markup:
+    """Draw classes and their percentages side by side; the text beside it says the same."""
     left, drawn = 0.0, ""
-    for part in parts:
-        width = part.pct or 0.0
-        kind = f"of-{part.venue}" if part.state == "ok" else "missing"
+    for kind, width in parts:
         drawn += f'<path class="{kind}" d="M{left:.1f} 0h{width:.1f}v1h-{width:.1f}z"/>'
         left += width
-    # Safe: it holds only numbers and names of venues.
+    # Safe: it holds only numbers and names of classes.
     return Markup(  # noqa: S704
         '<svg class="parts" viewBox="0 0 100 1" preserveAspectRatio="none" aria-hidden="true">'
         f"{drawn}</svg>"

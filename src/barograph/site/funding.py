@@ -19,6 +19,7 @@ from barograph.markets.settlements import LONGEST_INTERVAL_HOURS, WINDOW_DAYS, y
 from barograph.markets.symbols import has_page, names_of
 from barograph.site.coin_text import (
     entries_at,
+    missing_text,
     part_bar,
     parts_of,
     ranked_funding,
@@ -30,7 +31,7 @@ from barograph.site.responses import Page, PageRouter
 from barograph.site.site import INCOMPLETE_PAGE_MS, Site, redirect
 from barograph.site.status import detail_html
 from barograph.site.table_query import SYMBOL, Column, TableQuery
-from barograph.site.templating import funding_tint, shown, utc_text
+from barograph.site.templating import funding_tint, period, shown, utc_text
 from barograph.venues.registry import VENUES
 
 LEAST_USD = 10_000_000
@@ -181,21 +182,14 @@ def funding_columns(venues: Iterable[str], window: str) -> tuple[Column, ...]:
         Column(SYMBOL, "Coin"),
         Column(INTEREST, "Open interest", "One-sided, in USD, all venues; below it their shares"),
         Column(LIVE, f"Live per 8{NBSP}h", "Estimates of the next settlements, weighted"),
-        *(Column(each, f"Settled {words_of(each)}", _MEAN) for each in LONGER),
-        Column("", "Next (UTC)"),
+        *(Column(each, f"Settled {period(each)}", _MEAN) for each in LONGER),
+        Column("", "Next settlement (UTC)"),
         *(Column(venue, VENUES[venue].title) for venue in venues),
-        Column(
-            PAIR, f"Best pair, {words_of(window)}", "Per year, before fees and price differences"
-        ),
+        Column(PAIR, f"Best pair, {period(window)}", "Per year, before fees and price differences"),
     )
 
 
 _MEAN = "What venues settled, weighted by their open interest now"
-
-
-def words_of(window: str) -> str:
-    """A window in words."""
-    return window.replace("h", f"{NBSP}h").replace("d", f"{NBSP}days")
 
 
 def table_rows(rows: Iterable[FundingRow], market: CrossMarket, window: str, root: str) -> Markup:
@@ -209,7 +203,7 @@ def _line(row: FundingRow, market: CrossMarket, window: str, folder: str) -> str
     coin, name = row.coin, str(escape(row.coin.asset))
     linked = f'<a href="{folder}{name}">{name}</a>' if has_page(coin.asset) else name
     means = (
-        f'<td data-head="Settled {words_of(each)}">{_mean(settled_mean(coin, each))}</td>'
+        f'<td data-head="Settled {period(each)}">{_mean(settled_mean(coin, each))}</td>'
         for each in LONGER
     )
     venues = (
@@ -219,8 +213,8 @@ def _line(row: FundingRow, market: CrossMarket, window: str, folder: str) -> str
     return (
         f'<tr><th scope="row">{linked}</th>'
         f'<td data-head="Open interest">{_interest(coin)}</td>{_live(coin)}{"".join(means)}'
-        f'<td data-head="Next">{_next(coin, market.now)}</td>{"".join(venues)}'
-        f'<td data-head="Best pair, {words_of(window)}">{_best(row)}</td></tr>'
+        f'<td data-head="Next settlement (UTC)">{_next(coin, market.now)}</td>{"".join(venues)}'
+        f'<td data-head="Best pair, {period(window)}">{_best(row)}</td></tr>'
     )
 
 
@@ -228,10 +222,7 @@ def _interest(coin: CrossCoin) -> str:
     """The sum, what is missing from it, and the shares of the venues."""
     total, parts = coin.open_interest, parts_of(coin)
     said = f' <span class="hidden">{escape(", ".join(part.text for part in parts))}</span>'
-    last = sum_known(each.last_usd for each in total.missing)
-    size = "size unknown" if last is None else f"last {usd(last)}"
-    lacks = _without(each.venue for each in total.missing)
-    note = small(f"{lacks}, {size}" if lacks else "")
+    note = small(missing_text(total.usd, total.missing))
     return f"{shown(total.usd, usd)}{note}{part_bar(parts)}{said}"
 
 
@@ -386,7 +377,6 @@ async def _funding(site: Site, query: FundingQuery, now: int) -> Page:
         venues=[VENUES[venue].title for venue in venues],
         query=query,
         windows=WINDOW_DAYS,
-        words_of=words_of,
         detail_html=detail_html,
         columns=funding_columns(venues, query.chosen),
         least_usd=LEAST_USD,

@@ -16,7 +16,13 @@ from barograph.markets.cross_coins import CrossCoin
 from barograph.markets.cross_documents import CROSS_PATH
 from barograph.markets.view import PERPETUALS
 from barograph.site.charts.svg import Box, number, text_of
-from barograph.site.coin_text import missing_text, short_total, tinted_funding, venues_text
+from barograph.site.coin_text import (
+    missing_rates,
+    missing_text,
+    short_total,
+    tinted_funding,
+    venues_text,
+)
 from barograph.site.paths import HEATMAP_PAGE, MARKETS_PATH, coin_page
 from barograph.site.responses import Page, PageRouter
 from barograph.site.site import INCOMPLETE_PAGE_MS, Site
@@ -134,7 +140,7 @@ class HeatCell(NamedTuple):
         moved = self.coin.price_pct
         changed = "unknown" if moved is None else _change(moved)[0]
         funding, held = self.coin.funding_8h_pct, short_total(self.coin.open_interest)
-        lacks = missing_text(funding, self.coin.funding_missing)
+        lacks = missing_rates(self.coin)
         return text_of(
             f"{self.coin.asset}: open interest {held}, {self.share_pct:.1f} % of all, funding "
             f"{'unknown' if funding is None else rate(funding)} per 8 h{lacks and f' {lacks}'}, "

@@ -21,8 +21,9 @@ from barograph.site.coin_text import (
     MarketTotals,
     funding_change,
     market_totals,
+    missing_rates,
     missing_text,
-    short_missing,
+    partial_text,
     short_total,
     venues_text,
 )
@@ -87,7 +88,7 @@ def day_movers(market: CrossMarket) -> tuple[MoverList, ...]:
         if change is not None:
             interest.append((change.coins_pct, coin, short_total(coin.open_interest)))
         if coin.funding_8h_pct is not None:
-            level = f"{rate(coin.funding_8h_pct)} {short_missing(coin.funding_missing)}".rstrip()
+            level = f"{rate(coin.funding_8h_pct)}{' partial' if coin.funding_missing else ''}"
             funding.append((_basis_points(coin), coin, level))
     return (
         MoverList("Price", _largest(prices, change_text)),
@@ -278,9 +279,7 @@ def market_now(
         assets=assets,
         totals=totals,
         venues=venues,
-        missing=missing_text(
-            market.open_interest.usd, market.open_interest.missing, market.by_venue
-        ),
+        missing=partial_text(market),
         in_use=in_use,
         long_accounts_note=UNAVAILABLE if lacks_shares else _OF_ACCOUNTS,
         liquidated_usd=None if liquidated is None else liquidated.total_usd,
@@ -306,7 +305,7 @@ def figures_of(asset: Asset, in_use: str, weeks: Weeks) -> list[Figure]:
     totals = MarketTotals(1, coin.open_interest, coin.volume, coin.funding_8h_pct, moved)
     return [
         Figure(HEADINGS[0], price(priced.last_price), "", *_moved(coin.price_pct), line, note),
-        *_sums(totals, week, missing_text(coin.funding_8h_pct, coin.funding_missing)),
+        *_sums(totals, week, missing_rates(coin)),
         long,
     ]
 

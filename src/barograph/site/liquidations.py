@@ -20,13 +20,13 @@ from barograph.markets.samples import PAST_HOURS, LiquidatedHours
 from barograph.markets.symbols import symbol_from
 from barograph.markets.view import is_fresh
 from barograph.site.chart_reader import ChartReader
-from barograph.site.coin_text import titles_of
+from barograph.site.coin_facts import PUBLISHES
+from barograph.site.coin_text import bar, titles_of
 from barograph.site.paths import LIQUIDATIONS_PAGE
 from barograph.site.responses import Page, PageRouter
 from barograph.site.site import Site
 from barograph.site.table_query import Order, TableQuery
 from barograph.site.templating import duration_text, utc_text
-from barograph.venues.facts import Completeness
 from barograph.venues.registry import VENUES
 
 COINS_SHOWN = 25
@@ -38,12 +38,6 @@ LEAST_SHARE_PCT = 0.001
 LONG_GAP = 0.01
 """Only a longer part of the time is named beside a total."""
 
-PUBLISHES: Mapping[Completeness, str] = {
-    "all": "every liquidation",
-    "largest per second": "only the largest per second and contract",
-    "incomplete": "only some",
-    "none": "none",
-}
 Names = Mapping[tuple[str, str], str]
 """The coin of each contract, by venue and full name."""
 
@@ -73,14 +67,9 @@ class Sides(NamedTuple):
 
     @property
     def bar(self) -> Markup:
-        """The share of each side; the text beside it says the same."""
-        width = 100 * self.long_usd / (self.total_usd or 1.0)
-        # Safe: it holds only numbers.
-        return Markup(  # noqa: S704
-            '<svg class="parts" viewBox="0 0 100 1" preserveAspectRatio="none" aria-hidden="true">'
-            f'<path class="long" d="M0 0h{width:.1f}v1H0z"/>'
-            f'<path class="short" d="M{width:.1f} 0H100v1H{width:.1f}z"/></svg>'
-        )
+        """The share of each side."""
+        sides, whole = zip(SIDES, self, strict=True), self.total_usd or 1.0
+        return bar((side, 100 * amount / whole) for side, amount in sides)
 
 
 def sides_of(sums: Iterable[tuple[float, float]]) -> Sides:

@@ -19,7 +19,7 @@ from barograph.markets.regime import EDGES_PCT
 from barograph.markets.symbols import joined_names, spelled_names
 from barograph.markets.view import MarketView
 from barograph.site.charts.small import sparkline
-from barograph.site.coin_text import missing_text, short_missing, tinted_funding
+from barograph.site.coin_text import missing_rates, missing_text, short_missing, tinted_funding
 from barograph.site.market_facts import missing_liquidations, missing_shares, price_heading
 from barograph.site.paths import coin_page
 from barograph.site.table_query import Column, TableQuery
@@ -348,7 +348,7 @@ def _line(row: MarketRow, root: str, suffix: str, ranks: str, last: str) -> str:
     live, tinted, beside = funding, funding, _beside(tags.funding)
     if coin is not None:  # quiet words can't be read on a tint
         live, tinted = coin.funding_8h_pct, tinted_funding(coin)
-        lacks = missing_text(live, coin.funding_missing)
+        lacks = missing_rates(coin)
         beside = f'<i title="{lacks}">partial</i>' if lacks else ""
     tint = "" if tinted is None else f' class="{funding_tint(tinted)}"'
     interest_cell = _sum(interest, None if coin is None else coin.open_interest)

@@ -293,6 +293,11 @@ def duration_text(milliseconds: int) -> str:
     return f"{rest} min"
 
 
+def period(window: str) -> str:
+    """A window or horizon in words: `8 h`, `7 days`."""
+    return window.replace("h", f"{NBSP}h").replace("d", f"{NBSP}days")
+
+
 def _time(at: int, text: str) -> Markup:
     return Markup('<time datetime="{}">{}</time>').format(iso_timestamp(at), text)
 
@@ -321,6 +326,7 @@ _FILTERS: dict[str, Callable[..., str]] = {
     "thousands": "{:,}".format,
     "price_usd": price_usd,
     "per": per,
+    "period": period,
     "unbroken": unbroken,
     "coverage": coverage,
     "usd": _optional(usd),

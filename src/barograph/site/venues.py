@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from barograph.markets.cross import VenueFacts
 from barograph.markets.venue_documents import VENUES_PATH, VenueEntry
-from barograph.site.coin_facts import COMPLETENESS
+from barograph.site.coin_facts import PUBLISHES
 from barograph.site.coin_text import market_parts, part_bar, volume_shares
 from barograph.site.paths import MARKETS_PATH, VENUES_PAGE
 from barograph.site.responses import Page, PageRouter
@@ -31,7 +31,7 @@ class VenueCard(NamedTuple):
         entry = self.entry
         share = "" if entry.sharePct is None else f"{entry.sharePct:.1f} % of all venues; "
         turnover = shown(self.volume_pct, "{:.1f} % of all venues, as reported".format)
-        liquidations = COMPLETENESS[entry.liquidations]
+        liquidations = PUBLISHES[entry.liquidations]
         kind = entry.liquidationPriceKind
         return [
             ("Price", f"{entry.priceKind} price in {entry.quote}"),

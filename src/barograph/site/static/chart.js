@@ -43,6 +43,7 @@ let colours = {};
 let layout = null;
 let size = { width: 0, height: 0 }; // of the canvas; reading it would lay out the page
 let request = new AbortController();
+let blockedUntil = 0; // the server's Retry-After
 const timers = {};
 const kept = new Map(); // series by measure, symbol, venue and step
 
@@ -228,6 +229,7 @@ const other = (which) => which("price", compared.symbol, compared.venue);
 // Loading: a newer view ends the requests of an older one.
 
 async function load() {
+  if (Date.now() < blockedUntil) return later("load", blockedUntil - Date.now(), load);
   request.abort();
   const mine = (request = new AbortController());
   try {
@@ -293,10 +295,11 @@ function say(text) {
 function fail({ message, name, wait = 0 }) {
   const reason = { TimeoutError: "the server did not answer in time", TypeError: "no connection" }[name] ?? message.replace(/\.$/, "");
   say(`Can't load the data: ${reason}. `);
-  const button = element("button", { type: "button", className: "copy", disabled: wait > 0 }, wait ? `Retry in ${wait} s` : "Retry");
+  blockedUntil = Date.now() + wait * 1_000;
+  const button = element("button", { type: "button", className: "copy", disabled: wait > 0 }, wait ? `Retry at ${iso(blockedUntil + ahead).slice(11, 19)} UTC` : "Retry");
   button.addEventListener("click", load);
   state.append(button);
-  if (wait) later("load", wait * 1_000, load);
+  if (wait) load();
 }
 
 // While the newest point is in view, it is loaded again at most once a minute.

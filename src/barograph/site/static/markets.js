@@ -2,7 +2,7 @@
 // query in the address has the same meaning as on the server; `watch=1`, which shows only the
 // visitor's own list, is known only here. New data comes from the page that site.js fetches.
 
-const WATCHED = "watched-perpetuals";
+const { WATCHED, watched: stored } = await import(document.getElementById("site-script").src);
 const REST_MS = 2_000;
 let typing = null;
 let waiting = null;
@@ -117,15 +117,7 @@ function renewLinks(table, choice) {
 
 // The list of the visitor, and a star in every row that has a page
 
-function watched() {
-  if (unsaved !== null) return unsaved;
-  try {
-    const kept = JSON.parse(localStorage.getItem(WATCHED)) ?? [];
-    return new Set(Array.isArray(kept) ? kept.filter((each) => typeof each === "string") : []);
-  } catch {
-    return new Set(); // no storage, or something else is stored
-  }
-}
+const watched = () => unsaved ?? stored();
 
 function symbolOf(row) {
   return row.cells[0].querySelector("a")?.pathname.split("/").at(-1);

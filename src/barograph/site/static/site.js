@@ -413,12 +413,20 @@ document.addEventListener("keydown", (event) => {
   if (isControl && event.key.toLowerCase() === "k") find(event);
 });
 
-const watchlist = document.getElementById("watchlist");
-try {
-  if (watchlist !== null && (localStorage.getItem("watched-perpetuals") ?? "[]") !== "[]") import(watchlist.dataset.script);
-} catch {
-  // Storage is blocked, so there is no watchlist.
+// The symbols that the visitor starred, for markets.js and watchlist.js
+export const WATCHED = "watched-perpetuals";
+
+export function watched() {
+  try {
+    const kept = JSON.parse(localStorage.getItem(WATCHED)) ?? [];
+    return new Set(Array.isArray(kept) ? kept.filter((each) => typeof each === "string") : []);
+  } catch {
+    return new Set(); // no storage, or something else is stored
+  }
 }
+
+const watchlist = document.getElementById("watchlist");
+if (watchlist !== null && watched().size > 0) import(watchlist.dataset.script);
 
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-copy]");

@@ -1,19 +1,10 @@
 // The watchlist on the home page: the rows of the markets table that the visitor starred there. site.js
 // loads this if there are any.
 
-const WATCHED = "watched-perpetuals";
+const { watched } = await import(document.getElementById("site-script").src);
 const REST_MS = 15_000;
 const place = document.getElementById("watchlist");
 let asked = 0;
-
-function watched() {
-  try {
-    const kept = JSON.parse(localStorage.getItem(WATCHED)) ?? [];
-    return new Set(Array.isArray(kept) ? kept : []);
-  } catch {
-    return new Set(); // no storage, or something else is stored
-  }
-}
 
 async function renew() {
   const symbols = watched();
