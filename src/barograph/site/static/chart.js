@@ -278,7 +278,7 @@ function local(address) {
 async function get(address, signal, nothing) {
   const answer = await fetch(address, { signal: AbortSignal.any([signal, AbortSignal.timeout(LATE_MS)]) });
   const off = Date.parse(answer.headers.get("Date")) - Date.now();
-  ahead = Math.abs(off) < 2_000 ? 0 : off;
+  ahead = Math.abs(off) >= 2_000 ? off : 0; // also 0 without a date
   if (answer.status === 404) return nothing;
   const body = await answer.json().catch(() => ({}));
   const wait = Number(answer.headers.get("Retry-After"));
