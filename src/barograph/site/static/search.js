@@ -89,6 +89,7 @@ function select(index) {
 }
 
 function pressed(event) {
+  if (event.key === "Escape") finder.close(); // at the first press, which would only clear the field
   const rows = [...finder.querySelectorAll("li")];
   const at = rows.findIndex((row) => row.ariaSelected === "true");
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
