@@ -184,6 +184,11 @@ def test_control_k_finds_a_coin_by_its_name_and_a_section_of_the_docs(
         page.keyboard.type(words)
         expect(found.first).to_contain_text(first)
         assert look.violations() == []
+        page.keyboard.press("Escape")
+        expect(page.locator(".finder")).to_be_hidden()
+        page.keyboard.press("Control+k")
+        page.keyboard.type(words)
+        expect(found.first).to_contain_text(first)
         page.keyboard.press("Enter")
         page.wait_for_url(address)
     assert look.problems == []

@@ -131,6 +131,9 @@ def test_a_narrow_phone_scrolls_nothing_sideways_and_tables_stay_tables(
     assert look.overflow() <= 0
     heard = look.page.locator("table").first.aria_snapshot()
     assert {"- row ", "- rowheader ", "- cell "} <= set(re.findall(r"- \w+ ", heard))
+    look.page.emulate_media(media="print")
+    look.page.set_viewport_size({"width": 718, "height": 1_000})  # A4 with the usual margins
+    assert look.overflow() <= 0
 
 
 _SHIFTS = """() => new Promise((resolve) => {
