@@ -20,7 +20,6 @@ from support.processes import eventually
 pytestmark = [pytest.mark.e2e, pytest.mark.thorough]
 
 SERIES = "**/api/v1/series/**"
-DAY_IN_VIEW = timedelta(days=0.98)  # the rest is the empty part after the newest point
 DRAWN = "#chart-tool[data-drawn]"
 COLOURS = """() => {
     const sheet = document.querySelector("#chart-tool canvas");
@@ -66,10 +65,11 @@ def _points(demo: Demo, measure: str, **query: str) -> list[dict[str, Any]]:
     return points
 
 
-def _saved(page: Page, kind: str) -> Path:
+def _saved(page: Page, kind: str, coin: str = "BTC") -> Path:
     with page.expect_download() as begun:
         page.get_by_role("button", name=kind, exact=True).click()
-    assert begun.value.suggested_filename == f"barograph-BTC-all-7d.{kind.lower()}"
+    name = rf"barograph-{coin}-all(-\d{{4}}-\d\d-\d\dT\d{{4}}){{2}}\.{kind.lower()}"
+    assert re.fullmatch(name, begun.value.suggested_filename)
     return Path(begun.value.path())
 
 
@@ -207,21 +207,28 @@ def test_an_error_is_told_and_retried_when_the_server_allows(page: Page) -> None
     expect(state).to_be_hidden()
 
 
-@pytest.mark.parametrize("days", [7, 30])
-def test_the_hour_of_the_largest_liquidations_is_one_click_away(page: Page, days: int) -> None:
-    def largest(start: datetime, **asked: str) -> datetime:
-        query = urlencode({"symbol": "SOL", "venue": "all", "from": f"{start:%FT%TZ}", **asked})
-        points = page.request.get(f"/api/v1/series/liquidations?{query}").json()["points"]
-        return datetime.fromisoformat(max(points, key=lambda each: each["value"] or 0)["at"])
-
-    _open(page, f"/markets/SOL#chart={days}d")
+@pytest.mark.parametrize("range_shown", ["1h", "90d"])
+def test_the_hour_of_the_largest_liquidations_is_one_click_away(
+    page: Page, range_shown: str
+) -> None:
+    since = f"{datetime.now(UTC) - timedelta(days=89):%FT%TZ}"
+    query = urlencode({"symbol": "SOL", "venue": "all", "from": since, "interval": "hour"})
+    points, address = [], f"/api/v1/series/liquidations?{query}&limit=5000"
+    while address:
+        answer = page.request.get(address).json()
+        points, address = points + answer["points"], answer["next"]
+    most = datetime.fromisoformat(max(points, key=lambda each: each["value"] or 0)["at"])
+    _open(page, f"/markets/SOL#chart={range_shown}")
     page.get_by_role("button", name="Largest liquidations").click()
-    most = largest(datetime.now(UTC) - days * DAY_IN_VIEW, interval="hour" if days == 7 else "4h")
-    if days == 30:  # a bar has four hours
-        most = largest(most, to=f"{most + timedelta(hours=4):%FT%TZ}")
     told = page.locator(".chart-readout")
-    expect(told).to_contain_text(f"{most:%F %H:%M} UTC pinned")
+    expect(told).to_contain_text(f"{most:%F %H:%M} UTC most liquidations in an hour, of 90 days")
     expect(told).to_contain_text(f"{most:%H:%M}\u2013")
+    expect(told).to_contain_text(re.compile(r"In this hour price [+-][\d.]+.%, open interest [+-]"))
+    drawing = _saved(page, "SVG", "SOL").read_text()
+    assert "SOL at all venues: the hour with the most liquidations of 90 days" in drawing
+    page.wait_for_url(f"**&read={most:%FT%H:%M}Z")
+    page.reload()
+    expect(told).to_contain_text(f"{most:%F %H:%M} UTC pinned")
 
 
 def test_two_fingers_zoom_and_lifting_one_of_them_keeps_the_zoom(

@@ -37,6 +37,7 @@ let view = { range: "7d", span: RANGES["7d"], end: null }; // an end of null fol
 let compared = null; // { text, symbol, venue }
 let cross = null; // the instant under the crosshair
 let isPinned = false;
+let largest = null; // the hour with the most liquidations, once it was asked for
 let selected = null; // from one pixel to another
 let events = { since: Infinity, after: 0, isFresh: false, list: [] };
 let colours = {};
@@ -103,13 +104,13 @@ function later(name, after, work) {
   timers[name] = setTimeout(work, after);
 }
 
-// The address: #chart=7d, or #chart=2026-11-01T00:00Z_2026-11-03T00:00Z&compare=ETH
+// The address: #chart=7d, or #chart=2026-11-01T00:00Z_2026-11-03T00:00Z&compare=ETH&read=2026-11-02T14:00Z
 
 function writeAddress() {
   for (const button of tool.querySelectorAll("[data-range]")) button.ariaPressed = String(button.dataset.range === view.range);
   const [from, to] = [period().from, period().to].map((at) => `${iso(at).slice(0, 16)}Z`);
   const shown = view.range || (view.end === null ? `${Math.round(view.span / MINUTE)}m` : `${from}_${to}`);
-  const hash = `#chart=${shown}${compared ? `&compare=${encodeURIComponent(compared.text)}` : ""}`;
+  const hash = `#chart=${shown}${compared ? `&compare=${encodeURIComponent(compared.text)}` : ""}${isPinned ? `&read=${iso(cross).slice(0, 16)}Z` : ""}`;
   history.replaceState(history.state, "", hash);
   for (const link of document.querySelectorAll("a[rel=prev], a[rel=next], [aria-label=Venues] a")) link.hash = hash;
 }
@@ -123,6 +124,8 @@ function readAddress() {
   else if (/^\d+m$/.test(shown)) view = { range: "", span: Number.parseInt(shown) * MINUTE, end: null };
   else if (to > from) view = { range: "", span: to - from, end: to };
   field.value = asked.get("compare") ?? "";
+  cross = Date.parse(asked.get("read")) || null;
+  isPinned = cross !== null;
   compared = comparison(field.value);
   return true;
 }
@@ -151,7 +154,7 @@ class Series {
     const points = [];
     while (address !== null) {
       const page = await get(address, signal, { points: [], next: null });
-      points.push(...page.points.splice(0).map((point) => decode(point, this.at)));
+      points.push(...page.points.splice(0).map((point) => decode(point, this)));
       address = page.next && local(page.next);
     }
     const isNext = this.loaded && from <= this.loaded[1] && to >= this.loaded[0];
@@ -180,8 +183,9 @@ class Series {
   }
 }
 
-// A point of one venue gets the members of one of all venues.
-function decode(point, at) {
+// A point of one venue gets the members of one of all venues. Where a venue is missing, what it last had
+// is drawn; where most are missing without that, nothing: such a sum would be a step that no market made.
+function decode(point, { measure, at }) {
   point.at = Date.parse(point.at);
   if (at !== "all") {
     const reason = point.disputed && !("long_usd" in point) ? "disputed" : point.value === null ? "no value" : "";
@@ -189,9 +193,11 @@ function decode(point, at) {
     Object.assign(point, reason ? { venues: [], by_venue: [] } : { venues: [at], by_venue: [point.value] });
     point.missing = reason ? [{ venue: at, reason, last: null }] : [];
   }
-  point.by = inside.map(() => NaN);
+  [point.by, point.held] = [inside.map(() => NaN), inside.map(() => NaN)];
+  if (measure !== "funding" && measure !== "open-interest") return point;
   for (const [index, name] of point.venues.entries()) point.by[places[name]] = point.by_venue[index];
-  point.last = point.missing.reduce((sum, each) => sum + (each.last ?? 0), 0);
+  for (const { venue: name, last: value } of point.missing) point.by[places[name]] = point.held[places[name]] = value ?? NaN;
+  if (point.missing.filter(({ last: value }) => value === null).length > point.venues.length) point.value = null;
   return point;
 }
 
@@ -213,8 +219,7 @@ function wanted(measure, of = symbol, at = venue) {
 function isSparse(series) {
   if (series.missing(period()) !== null) return false;
   const { from, to } = period();
-  const isKnown = ({ value, missing, venues: known }) => value !== null && missing.length <= known.length;
-  return series.within({ from, to }).filter(isKnown).length < (4 * (Math.min(to, last()) - from)) / HOUR;
+  return series.within({ from, to }).filter(({ value }) => value !== null).length < (4 * (Math.min(to, last()) - from)) / HOUR;
 }
 
 // What is drawn: until the series for the view is there, one with other steps
@@ -315,10 +320,11 @@ function renew() {
 
 const isPartial = (point) => point.missing.length > 0 || point.origin === "backfilled";
 const ofVenues = inside.map((_, index) => ({ by }) => by[index]);
+const heldOf = inside.map((_, index) => ({ held }) => held[index]);
 const MEASURES = [
   { key: "price", share: 4, channels: [({ value }) => value], isDashed: ({ origin }) => origin === "backfilled" },
-  { key: "open-interest", share: 2.2, channels: [...ofVenues, (point) => point.last], isDashed: isPartial },
-  { key: "funding", share: 1.8, channels: [({ value }) => value, ...ofVenues], isDashed: isPartial },
+  { key: "open-interest", share: 2.2, channels: [...ofVenues, ...heldOf], isDashed: isPartial },
+  { key: "funding", share: 1.8, channels: [({ value, with_missing }) => with_missing ?? value, ...ofVenues], isDashed: isPartial },
   { key: "liquidations", share: 1.5, channels: [] },
 ].filter(({ key }) => key !== "liquidations" || inside.some(({ liquidations }) => liquidations !== "none"));
 
@@ -462,15 +468,26 @@ function showReadout() {
   const { from, to } = period();
   const newest = shown("price").newest({ from, to })?.at;
   const at = cross ?? (newest >= from ? newest : Math.min(to, last()));
-  const kind = cross === null ? "newest in view" : isPinned ? "pinned" : "";
+  const kind = cross === null ? "newest in view" : isLargest() ? "most liquidations in an hour, of 90 days" : isPinned ? "pinned" : "";
   const values = MEASURES.map(({ key }) => READ[key](at).map((words) => words.replace(/(\d) (?=%)/g, "$1\u00a0"))); // no unit on the next line
-  const rows = [["", moment(at), kind], ...values];
+  const rows = [["", moment(at), kind], ...values, ...(isLargest() ? [inThisHour()] : [])];
   const near = cross && layout.marks.find((mark) => Math.abs(mark.x - layout.x(cross)) < 9)?.events;
   const text = JSON.stringify([rows, near]);
   if (text === readout.dataset.text) return;
   readout.dataset.text = text;
   readout.replaceChildren(...rows.map(([name, value, more]) => element("p", {}, element("b", {}, `${name} ${value}`.trim()), more ? ` ${more}` : "")));
   if (near) readout.append(element("p", {}, element("b", {}, "Events "), ...near.slice(-3).flatMap(eventLink), near.length > 3 ? `and ${near.length - 3} earlier` : ""));
+}
+
+const isLargest = () => isPinned && cross !== null && cross === largest?.at;
+
+// What the price and the open interest did in the hour with the most liquidations
+function inThisHour() {
+  const moves = [["price", "price"], ["open interest", "open-interest"]].map(([name, measure]) => {
+    const [before, after] = [largest.at, largest.at + HOUR].map((at) => shown(measure).nearest(at)).map((point) => point?.with_missing ?? point?.value);
+    return before && after ? `${name} ${percent((after / before - 1) * 100)}` : `${name} unknown`;
+  });
+  return ["In this hour", moves.join(", "), ""];
 }
 
 function eventLink({ at, slug, headline, label }) {
@@ -535,19 +552,20 @@ async function offerNames() {
 
 async function download(kind) {
   const { saveImage, saveTable } = await import(tool.dataset.downloads);
-  const name = `barograph-${coin}-${venue}-${view.range || "period"}.${kind}`;
+  const { from, to } = period();
+  const name = `barograph-${coin}-${venue}-${iso(from).slice(0, 16).replaceAll(":", "")}-${iso(Math.min(to, last())).slice(0, 16).replaceAll(":", "")}.${kind}`;
   if (kind === "csv") {
     const found = MEASURES.map(({ key }) => [key, key, venue, shown(key).within(period())]);
     if (compared) found.push(["price", `price of ${compared.text}`, compared.venue, other(shown).within(period())]);
     return saveTable(name, found, quotes);
   }
-  const { from, to } = period();
-  const head = `${coin} at ${venue === "all" ? "all venues" : titles[venue]}, ${moment(from)} to ${moment(Math.min(to, last()))}`;
+  const place = venue === "all" ? "all venues" : titles[venue];
+  const head = isLargest() ? `${coin} at ${place}: the hour with the most liquidations of 90 days` : `${coin} at ${place}, ${moment(from)} to ${moment(Math.min(to, last()))}`;
   const legend = inside.map(({ title }, index) => ({ title, colour: colours.venues[index] }));
   const width = Math.max(640, size.width);
   const isRead = isPinned && cross >= from && cross <= to;
-  const reading = isRead ? [...readout.querySelectorAll("p")].map(({ textContent }) => textContent.replace(/ pinned$/, "")) : [];
-  const words = [...reading, tool.querySelector(".chart-signs").textContent, `Barograph. Source: ${source}`];
+  const reading = isRead ? [...readout.querySelectorAll("p")].map(({ textContent }) => textContent.replace(/ (pinned|most liquidations .*)$/, "")) : [];
+  const words = [...reading, tool.querySelector(".chart-signs").textContent, `Barograph, ${location.host}, ${moment(Date.now() + ahead)}. Source: ${source}`];
   const notes = words.flatMap((line) => wrapped(canvas.getContext("2d"), line, width));
   const chart = content(width, size.height + 50 + 14 * notes.length);
   saveImage(name, drawChart, { ...chart, cross: isRead ? chart.cross : null, selected: null, head, legend, notes });
@@ -619,6 +637,7 @@ function endDrag({ pointerId, pointerType, offsetX, offsetY, type }) {
   } else if (!drag.isMoved && type === "pointerup") {
     isPinned = pointerType !== "mouse" || !isPinned;
     placeCross(instantAt(offsetX, offsetY));
+    later("address", ADDRESS_MS, writeAddress);
   }
   drag = null;
 }
@@ -638,6 +657,7 @@ function hideCross() {
 
 function leave() {
   [isPinned, cross] = [false, null];
+  later("address", ADDRESS_MS, writeAddress);
   canvas.blur();
   redraw();
 }
@@ -657,25 +677,29 @@ function useKey(event) {
   work();
 }
 
-// The largest liquidations in view, pinned, with half a day on each side
+// The hour with the most liquidations that is kept, pinned, with half a day on each side
 async function showLargest() {
-  const most = largestIn(period());
-  if (!most) return;
-  const bar = { from: most.at, to: most.at + shown("liquidations").step - 1 };
-  const length = Math.min(period().span, DAY);
-  [isPinned, cross] = [true, most.at];
-  look(most.at - length / 2, length);
-  clearTimeout(timers.load);
-  await load(); // if the bar was longer than an hour, its hours
-  cross = largestIn(bar)?.at ?? most.at;
-  redraw();
+  const series = seriesOf("liquidations", HOUR, symbol, venue);
+  const open = series.missing({ from: edge - KEPT.liquidations, to: last(), span: KEPT.liquidations });
+  request.abort();
+  const mine = (request = new AbortController());
+  say("Loading…");
+  try {
+    if (open) await series.load(open, mine.signal);
+  } catch (problem) {
+    return request === mine && fail(problem);
+  }
+  largest = series.points.reduce((most, point) => (point.value > (most?.value ?? 0) ? point : most), null);
+  if (!largest) return say(`We saw no liquidations of ${coin}.`);
+  [isPinned, cross] = [true, largest.at];
+  look(largest.at - DAY / 2, DAY);
 }
 
 function useButton({ target }) {
-  const { range, zoom: factor, largest, download: kind } = target.closest("button")?.dataset ?? {};
+  const { range, zoom: factor, largest: isLargest, download: kind } = target.closest("button")?.dataset ?? {};
   if (range) choose(range);
   if (factor) zoom(Number(factor));
-  if (largest) showLargest();
+  if (isLargest) showLargest();
   if (kind) download(kind);
 }
 
@@ -697,7 +721,7 @@ new ResizeObserver(() => {
 }).observe(canvas);
 new MutationObserver(readColours).observe(document.documentElement, { attributeFilter: ["data-theme"] });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", readColours);
-const isUseless = ({ range, largest }) => (range === "1h" && !tool.dataset.minutes) || (largest && MEASURES.length < 4);
+const isUseless = ({ range, largest: isLargest }) => (range === "1h" && !tool.dataset.minutes) || (isLargest && MEASURES.length < 4);
 for (const control of tool.querySelectorAll(":disabled")) control.disabled = isUseless(control.dataset);
 readColours();
 load();

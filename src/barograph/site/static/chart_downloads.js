@@ -1,6 +1,7 @@
 // Saves what the large chart of a coin page shows as PNG, SVG or CSV; chart.js loads this on first use.
 
 const MINUTE = 60_000;
+const MARGIN = 12;
 const COLUMNS = ["time", "pane", "venue", "value", "unit", "missing"];
 const UNITS = { "open-interest": "USD", funding: "% per 8 h", liquidations: "USD" };
 
@@ -30,17 +31,17 @@ function rowsOf(key, pane, venue, point, quotes) {
 }
 
 export function saveImage(name, drawChart, chart) {
-  const { width, height } = chart;
+  const [width, height] = [chart.width + 2 * MARGIN, chart.height + 2 * MARGIN];
   const sheet = Object.assign(document.createElement("canvas"), { width: 2 * width, height: 2 * height });
   const c = sheet.getContext("2d");
-  if (name.endsWith(".svg")) {
-    const svg = new SvgContext(width, height, c);
-    drawChart(svg, chart);
-    return save(name, new Blob([svg.toString()], { type: "image/svg+xml" }));
-  }
-  c.scale(2, 2);
-  drawChart(c, chart);
-  sheet.toBlob((blob) => save(name, blob));
+  const svg = name.endsWith(".svg") ? new SvgContext(width, height, c) : null;
+  c.setTransform(2, 0, 0, 2, 2 * MARGIN, 2 * MARGIN);
+  const target = svg ?? c;
+  target.fillStyle = chart.colours.ground;
+  target.fillRect(-MARGIN, -MARGIN, width, height);
+  drawChart(target, chart);
+  if (svg) save(name, new Blob([svg.toString()], { type: "image/svg+xml" }));
+  else sheet.toBlob((blob) => save(name, blob));
 }
 
 // The part of a canvas context that chart_drawing.js uses, as SVG
@@ -86,7 +87,7 @@ class SvgContext {
   }
 
   toString() {
-    const size = `width="${this.width}" height="${this.height}" viewBox="0 0 ${this.width} ${this.height}"`;
+    const size = `width="${this.width}" height="${this.height}" viewBox="${-MARGIN} ${-MARGIN} ${this.width} ${this.height}"`;
     return `<svg xmlns="http://www.w3.org/2000/svg" ${size}>${this.parts.join("")}</svg>\n`;
   }
 }

@@ -259,39 +259,40 @@ function drawDense(c, columns, { low, high, last }, { view, colour, x, height })
   }
 }
 
-// The sum of the known venues, and with the last values of the missing ones; NaN if no venue is known
-function sums({ channels }, count, index) {
-  let sum = NaN;
+// The sum of the venues, with what the missing ones last had; NaN if nothing is known
+function sum({ channels }, count, index) {
+  let total = NaN;
   for (let venue = 0; venue < count; venue += 1) {
     const value = channels[venue].last[index];
-    if (Number.isFinite(value)) sum = (sum || 0) + value;
+    if (Number.isFinite(value)) total = (total || 0) + value;
   }
-  return [sum, sum + (channels[count].last[index] || 0)];
+  return total;
 }
 
 function stackRange({ columns, venues }, view) {
   const [begin, end] = visible(columns, view);
   let most = -Infinity;
-  for (let index = begin; index < end; index += 1) most = Math.max(most, sums(columns, venues.length, index)[1] || 0);
+  for (let index = begin; index < end; index += 1) most = Math.max(most, sum(columns, venues.length, index) || 0);
   return [0, most];
 }
 
-// One area per venue; above them, hatched, what the missing ones last had. Partial sums have a dashed edge.
+// One area per venue, hatched where it is missing and had this last. Partial sums have a dashed edge.
 function drawStack(c, { columns, venues }, { view, colours, x, y }) {
   for (const indexes of connected(columns, venues.length, view)) {
     const across = indexes.map((index) => x(columns.at[index]));
-    let below = indexes.map(() => 0);
+    let below = indexes.map(() => y(0));
+    const heights = indexes.map(() => 0);
     for (const [number, colour] of venues.entries()) {
-      const above = indexes.map((index, place) => below[place] + (columns.channels[number].last[index] || 0));
+      const { last } = columns.channels[number];
+      const above = indexes.map((index, place) => y((heights[place] += last[index] || 0)));
       c.fillStyle = colour;
       c.globalAlpha = 0.75;
-      fillArea(c, across, below.map(y), above.map(y), columns.isDense);
+      fillArea(c, across, below, above, columns.isDense);
       c.globalAlpha = 1;
+      hatchHeld(c, across, below, above, indexes.map((index) => columns.channels[venues.length + number].last[index]), colours.ground);
       below = above;
     }
-    const isPartial = indexes.map((index) => columns.dashed[index]);
-    if (!isPartial.includes(true)) continue;
-    drawPartial(c, across, below.map(y), indexes.map((index) => y(sums(columns, venues.length, index)[1])), isPartial, colours.text);
+    edgePartial(c, across, below, indexes.map((index) => columns.dashed[index]), colours.text);
   }
 }
 
@@ -300,7 +301,7 @@ function connected(columns, count, view) {
   const [begin, end] = visible(columns, view);
   const runs = [];
   for (let index = begin; index < end; index += 1) {
-    if (Number.isNaN(sums(columns, count, index)[0])) continue;
+    if (Number.isNaN(sum(columns, count, index))) continue;
     if (runs.at(-1)?.at(-1) === index - 1 && !columns.gap[index]) runs.at(-1).push(index);
     else runs.push([index]);
   }
@@ -330,22 +331,25 @@ function fillColumns(c, across, below, above) {
   }
 }
 
-function drawPartial(c, across, below, tops, isPartial, colour) {
+function hatchHeld(c, across, below, above, held, colour) {
   c.beginPath();
   let hatchedAt = -Infinity;
   for (const [place, left] of across.entries()) {
-    if (tops[place] >= below[place] || left - hatchedAt < HATCH_PX) continue;
+    if (!(held[place] > 0) || left - hatchedAt < HATCH_PX) continue;
     hatchedAt = left;
     c.moveTo(left, below[place]);
-    c.lineTo(left + 3, tops[place]);
+    c.lineTo(left + 3, above[place]);
   }
-  stroke(c, colour, 1);
+  if (hatchedAt > -Infinity) stroke(c, colour, 1);
+}
+
+function edgePartial(c, across, tops, isPartial, colour) {
   c.beginPath();
   for (const [place, left] of across.entries()) {
     if (isPartial[place] && isPartial[place - 1]) c.lineTo(left, tops[place]);
     else if (isPartial[place]) c.moveTo(left, tops[place]);
   }
-  stroke(c, colour, 1, true);
+  if (isPartial.includes(true)) stroke(c, colour, 1, true);
 }
 
 // Longs above zero, shorts below it; hatched where a venue was not watched all the time
