@@ -560,7 +560,7 @@ async function download(kind) {
     return saveTable(name, found, quotes);
   }
   const place = venue === "all" ? "all venues" : titles[venue];
-  const head = isLargest() ? `${coin} at ${place}: the hour with the most liquidations of 90 days` : `${coin} at ${place}, ${moment(from)} to ${moment(Math.min(to, last()))}`;
+  const head = isLargest() ? `${coin} at ${place}: the hour with the most liquidations of 90 days, ${moment(cross)}` : `${coin} at ${place}, ${moment(from)} to ${moment(Math.min(to, last()))}`;
   const legend = inside.map(({ title }, index) => ({ title, colour: colours.venues[index] }));
   const width = Math.max(640, size.width);
   const isRead = isPinned && cross >= from && cross <= to;

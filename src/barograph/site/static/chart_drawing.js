@@ -59,8 +59,8 @@ export function lowerBound(list, wanted, of = (item) => item) {
 export function prepare(points, columnMs, bridged, channels, isDashed) {
   const columns = { at: [], gap: [], dashed: [], channels: channels.map(() => ({ low: [], high: [], last: [] })), isDense: false };
   let [key, index, before] = [NaN, -1, -Infinity];
-  for (const point of points) {
-    if (point.value === null) continue;
+  const known = points.filter(({ value }) => value !== null);
+  for (const point of known) {
     const column = Math.floor(point.at / columnMs);
     if (column !== key) {
       [key, index] = [column, index + 1];
@@ -73,7 +73,7 @@ export function prepare(points, columnMs, bridged, channels, isDashed) {
     if (isDashed(point)) columns.dashed[index] = true;
     for (let number = 0; number < channels.length; number += 1) add(columns.channels[number], index, channels[number](point));
   }
-  return Object.assign(columns, { isDense: points.length > 1.2 * columns.at.length });
+  return Object.assign(columns, { isDense: known.length > 1.2 * columns.at.length });
 }
 
 function add({ low, high, last }, index, value) {
