@@ -177,6 +177,7 @@ def test_control_k_finds_a_coin_by_its_name_and_a_section_of_the_docs(
     found = page.locator(".finder [role=option]")
     for words, first, address in (
         ("ether", "ETH", "**/markets/ETH"),
+        ("sol liquid", "SOL", "**/markets/SOL"),
         ("regime b", "Regime bands", "**/developers/methods#regime"),
     ):
         page.keyboard.press("Control+k")

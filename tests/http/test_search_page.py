@@ -14,6 +14,7 @@ from support.pages import SiteService
         ("how to v", ["/record/details"]),
         ("get a k", ["/developers#get-a-key"]),
         ("volat", ["/signals/btc-realised-volatility"]),
+        ("bitcoin volat", ["/markets/BTC", "/signals/btc-realised-volatility"]),
         ("<nothing>", []),
     ],
 )

@@ -75,7 +75,9 @@ def entries(market: CrossMarket | None, search: str) -> list[Entry]:
         for each in coins
         if has_page(each.asset)
     )
-    return [each for each in (*listed, *FIXED) if each.is_found(search.upper())]
+    known, wanted = (*listed, *FIXED), search.upper()
+    whole = [each for each in known if each.is_found(wanted)]
+    return whole or [each for each in known if any(map(each.is_found, wanted.split()))]
 
 
 def _names(coin: CrossCoin) -> str:

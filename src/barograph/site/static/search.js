@@ -67,7 +67,9 @@ function rank({ title, words }, wanted) {
 function list() {
   if (known === null) return;
   const wanted = finder.querySelector("input").value.trim().toUpperCase();
-  const ranked = known.map((entry) => ({ entry, place: rank(entry, wanted) })).filter(({ place }) => place < 4);
+  const place = (entry, texts) => Math.min(...texts.map((text) => rank(entry, text)));
+  const texts = known.some((entry) => rank(entry, wanted) < 4) ? [wanted] : wanted.split(/\s+/); // or any word
+  const ranked = known.map((entry) => ({ entry, place: place(entry, texts) })).filter(({ place }) => place < 4);
   ranked.sort((one, other) => one.place - other.place);
   const rows = ranked.slice(0, SHOWN).map(({ entry }, index) => {
     const row = document.createElement("li");
