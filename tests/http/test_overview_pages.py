@@ -111,7 +111,7 @@ def rates(site: SiteService, query: str = "?show=all") -> dict[str, list[str]]:
     return {row[0]: [cell.replace("\xa0", " ") for cell in row[1:]] for row in rows}
 
 
-PAIR = "short Hyperliquid, long Bybit smaller side $1.00B"
+PAIR = "short Hyperliquid, long Bybit"
 
 
 def test_each_coin_has_its_live_and_settled_rates_and_its_best_pair(two: SiteService) -> None:
@@ -119,7 +119,11 @@ def test_each_coin_has_its_live_and_settled_rates_and_its_best_pair(two: SiteSer
 
     assert by_coin["BTC"] == [
         *("$6.00B Bybit 83 %, Hyperliquid 17 %", "+0.0217 +23.7 %/y", "—", "—", "—", "22:20 "),
-        *("+0.0100 live +0.0100", "+0.0800 live +0.0800, 1 h", f"+76.65 %/y {PAIR}"),
+        *(
+            "+0.0100 live +0.0100",
+            "+0.0800 live +0.0800, 1 h",
+            f"+0.0700 {PAIR} +76.7 %/y, smaller side $1.00B",
+        ),
     ]
     assert by_coin["SOL"][7] == "—"
     assert '<td data-head="Hyperliquid" class="tint-up-3">+0.0800 <small>live' in body
@@ -138,9 +142,10 @@ def test_a_week_has_sums_weighted_by_open_interest_and_names_what_it_lacks(
     week = rates(two, "?window=7d&show=all")
 
     assert week["BTC"][2:5] == ["+0.0650", "+0.1750", "—"]  # 5 and 1 billion USD
-    assert week["BTC"][6:] == ["+0.0700 +3.6 %/y", "+0.7000 +36.5 %/y", f"+32.85 %/y {PAIR}"]
+    assert week["BTC"][6:8] == ["+0.0700 +3.6 %/y", "+0.7000 +36.5 %/y"]
+    assert week["BTC"][8] == f"+0.6300 {PAIR} +32.9 %/y, smaller side $1.00B"
     text = two.look("/funding").text.replace("\xa0", " ")
-    assert "Best pair, 7 days +32.85 % BTC per year: short Hyperliquid, long Bybit" in text
+    assert f"Best pair, 7 days +0.63 % in 7 days BTC, before fees: {PAIR}; +32.9 %/y, " in text
     assert "Highest live funding +0.0217 % BTC per 8 h, +23.7 %/y" in text
     two.clock.now += 6_000  # a comparison is kept for a few seconds
     two.service.put(settled("hyperliquid", BTC=0.08))
@@ -155,7 +160,7 @@ def test_a_venue_that_is_missing_is_named_and_keeps_what_it_settled(two: SiteSer
     assert btc[0].startswith("$5.00B without Hyperliquid, size unknown")
     assert btc[1] == "+0.0100 +10.9 %/y without Hyperliquid"
     assert btc[6:8] == ["+0.0100 live +0.0100", "+0.0800 +87.6 %/y stale"]
-    assert btc[8].startswith("+76.65 %/y short Hyperliquid (stale), long Bybit")
+    assert btc[8].startswith("+0.0700 short Hyperliquid (stale), long Bybit +76.7 %/y")
     assert "Hyperliquid is missing: its last reading is from" in two.look("/funding").text
 
 
@@ -224,7 +229,9 @@ def test_coins_are_grouped_by_the_directions_of_price_and_positions(two: SiteSer
     text = page.text.replace("\xa0", " ")
 
     assert "Price up, positions up 1 coin, often new longs: +$1.00B (price +" in text
-    (group,) = page.tables
+    largest, group = page.tables
+    totals = [cell.replace("\xa0", " ") for cell in largest[1]]
+    assert totals == ["BTC", "$6.00B", "+$1.00B", "+25.0 %", "Bybit 83 %, Hyperliquid 17 %"]
     row = [cell.replace("\xa0", " ") for cell in group[-1]]
     assert row[:5] == ["BTC", "+11.7 %", "-37.5 %", "—", "+25.0 %"]
     assert "we don't know the changes of 1" in text  # ETH sends no coins

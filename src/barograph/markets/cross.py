@@ -97,6 +97,11 @@ class CrossMarket(NamedTuple):
     """Of all coins, in USD."""
 
     @property
+    def is_partial(self) -> bool:
+        """Whether a venue is missing from the totals as a whole."""
+        return len(self.by_venue) < len(self.facts)
+
+    @property
     def as_of(self) -> int:
         """The time of the oldest fresh reading."""
         return min(each.as_of for each in self.fresh)

@@ -56,14 +56,21 @@ def partial_text(market: CrossMarket) -> str:
 
 
 def short_missing(missing: Sequence[Missing], show: Callable[[float], str] = usd) -> str:
-    """The same beside a number in little space: `+$5.60B`, or `partial` if the size is unknown."""
+    """The same below a number in little space: `Binance last $5.60B`, or `without Binance`."""
     last = sum(each.last_usd or 0.0 for each in missing)
-    return f"+{show(last)}" if last else "partial" if missing else ""
+    names = briefly(each.venue for each in missing)
+    return f"{names} last {show(last)}" if last else f"without {names}" if missing else ""
+
+
+def briefly(venues: Iterable[str]) -> str:
+    """The name of one venue, or how many there are."""
+    names = {*venues}
+    return titles_of(names) if len(names) == 1 else f"{len(names)} venues"
 
 
 def short_total(total: Total) -> str:
-    """A sum, and after it what is missing: `$9.93B +$5.60B`."""
-    return f"{shown(total.usd, usd)} {short_missing(total.missing)}".rstrip()
+    """A sum, and after it what is missing: `$9.93B, Binance last $5.60B`."""
+    return ", ".join(filter(None, (shown(total.usd, usd), short_missing(total.missing))))
 
 
 def volume_shares(market: CrossMarket) -> dict[str, float]:
@@ -113,6 +120,9 @@ class MarketTotals(NamedTuple):
     """The change of open interest in 24 hours without the effect of prices, at the venues that are
     known at both ends."""
 
+    known: Collection[str] = ()
+    """Of the market: the venues that lack only some coins if they are missing."""
+
 
 def market_totals(market: CrossMarket) -> MarketTotals:
     """Sum up all coins."""
@@ -131,6 +141,7 @@ def market_totals(market: CrossMarket) -> MarketTotals:
         total_of(coin.volume for coin in coins),
         sum(interest * pct for interest, pct in rates) / held if held else None,
         100 * moved / before if before else None,
+        market.by_venue,
     )
 
 
@@ -216,7 +227,14 @@ def change_sentence(coin: CrossCoin) -> str:
             f": {signed_usd(change.price_effect_usd)} because of the price, "
             f"{signed_usd(positions)} because of positions"
         )
-    return f"{text}{moved}. Venues compared: {titles_of(change.venues)}."
+    return f"{text}{moved}. Venues compared: {titles_of(change.venues)}{last_compared(coin)}."
+
+
+def last_compared(coin: CrossCoin) -> str:
+    """The missing venues in the change of a coin: `, with the last value of Binance`."""
+    lacks = {each.venue for each in coin.open_interest.missing}
+    last = () if coin.change is None else [each for each in coin.change.venues if each in lacks]
+    return f", with the last value of {titles_of(last)}" if last else ""
 
 
 def signed_usd(amount: float, show: Callable[[float], str] = usd) -> str:

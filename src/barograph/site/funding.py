@@ -18,6 +18,7 @@ from barograph.markets.cross_entries import FUNDING, CrossVenue, State, sum_know
 from barograph.markets.settlements import LONGEST_INTERVAL_HOURS, WINDOW_DAYS, yearly
 from barograph.markets.symbols import has_page, names_of
 from barograph.site.coin_text import (
+    briefly,
     entries_at,
     missing_text,
     part_bar,
@@ -185,7 +186,7 @@ def funding_columns(venues: Iterable[str], window: str) -> tuple[Column, ...]:
         *(Column(each, f"Settled {period(each)}", _MEAN) for each in LONGER),
         Column("", "Next settlement (UTC)"),
         *(Column(venue, VENUES[venue].title) for venue in venues),
-        Column(PAIR, f"Best pair, {period(window)}", "Per year, before fees and price differences"),
+        Column(PAIR, f"Best pair, {period(window)}", "Before fees and price differences"),
     )
 
 
@@ -214,7 +215,7 @@ def _line(row: FundingRow, market: CrossMarket, window: str, folder: str) -> str
         f'<tr><th scope="row">{linked}</th>'
         f'<td data-head="Open interest">{_interest(coin)}</td>{_live(coin)}{"".join(means)}'
         f'<td data-head="Next settlement (UTC)">{_next(coin, market.now)}</td>{"".join(venues)}'
-        f'<td data-head="Best pair, {period(window)}">{_best(row)}</td></tr>'
+        f'<td data-head="Best pair, {period(window)}">{_best(row, window)}</td></tr>'
     )
 
 
@@ -226,16 +227,6 @@ def _interest(coin: CrossCoin) -> str:
     return f"{shown(total.usd, usd)}{note}{part_bar(parts)}{said}"
 
 
-def _without(venues: Iterable[str]) -> str:
-    """The venues that a number lacks; empty if there are none. The page names them all."""
-    titles = [VENUES[venue].title for venue in dict.fromkeys(venues)]
-    return f"without {_named(titles)}" if titles else ""
-
-
-def _named(titles: Sequence[str]) -> str:
-    return titles[0] if len(titles) == 1 else f"{len(titles)} venues"
-
-
 def _bare(pct: float) -> str:
     """A rate whose unit is in the heading."""
     return f"{pct:+z.4f}"
@@ -244,8 +235,8 @@ def _bare(pct: float) -> str:
 def _live(coin: CrossCoin) -> str:
     pct, tinted = coin.funding_8h_pct, tinted_funding(coin)
     tint = "" if tinted is None else f' class="{funding_tint(tinted)}"'
-    lacks = _without(each.venue for each in coin.funding_missing)
-    notes = small(per_year(pct, LIVE_DAYS)) + small(lacks)
+    lacks = [each.venue for each in coin.funding_missing]
+    notes = small(per_year(pct, LIVE_DAYS)) + small(f"without {briefly(lacks)}" if lacks else "")
     return f'<td data-head="Live per 8{NBSP}h"{tint}>{shown(pct, _bare)}{notes}</td>'
 
 
@@ -279,11 +270,7 @@ def _next(coin: CrossCoin, now: int) -> str:
         return "—"
     first = min(at for at, _ in times)
     here = {venue for at, venue in times if at == first}
-    where = (
-        ""
-        if len(here) == len({venue for _, venue in times})
-        else _named([VENUES[venue].title for venue in here])
-    )
+    where = "" if len(here) == len({venue for _, venue in times}) else briefly(here)
     until = f'<span class="quiet" data-until="{first}"></span>'
     return f"{utc_text(first)[11:16]} {until}{small(where)}"
 
@@ -311,19 +298,24 @@ def _rate(entry: CrossVenue, window: str) -> tuple[str, str]:
     return tint, text
 
 
-def _best(row: FundingRow) -> str:
-    """The yearly rate of the best pair, its venues, and the smaller open interest of the two."""
-    best = row.best
-    without = f"without {titles_of(best.missing)}" if best.missing else ""
-    if best.pairPct is None:
-        return f"—{small(without if len(best.venues) > 1 else '')}"
-    legs = _legs(row)
-    if not legs:
-        return f"none{small(without or 'all settled the same')}"
-    least = min(_held(leg) or 0.0 for leg in legs) or None
-    notes = ", ".join(filter(None, (f"smaller side {shown(least, usd)}", without)))
-    year = shown(best.pairYearlyPct, f"{{:+z.2f}}{NBSP}%/y".format)
-    return f"{year} <span>{pair_text(row)}</span>{small(notes)}"
+def _best(row: FundingRow, window: str) -> str:
+    """What the best pair paid, its venues, and the rest about it."""
+    pct, notes = row.best.pairPct, pair_notes(row, window)
+    if pct is None:
+        return f"—{small(notes if len(row.best.venues) > 1 else '')}"
+    if pct == 0:
+        return f"none{small(notes or 'all settled the same')}"
+    return f"{_bare(pct)} <span>{pair_text(row)}</span>{small(notes)}"
+
+
+def pair_notes(row: FundingRow, window: str) -> str:
+    """The best pair per year, the smaller open interest of the two, and who is not compared."""
+    lacks = f"without {titles_of(row.best.missing)}" if row.best.missing else ""
+    if not row.best.pairPct:
+        return lacks
+    year = per_year(row.best.pairPct, WINDOW_DAYS[window])
+    least = min(_held(leg) or 0.0 for leg in _legs(row)) or None
+    return ", ".join(filter(None, (year, f"smaller side {shown(least, usd)}", lacks)))
 
 
 def _legs(row: FundingRow) -> list[CrossVenue]:
@@ -406,5 +398,6 @@ def _contents(market: CrossMarket, query: FundingQuery, root: str) -> dict[str, 
         "per_year": per_year,
         "live_days": LIVE_DAYS,
         "pair_text": pair_text,
+        "pair_notes": pair_notes,
         "missing": _missing(market),
     }

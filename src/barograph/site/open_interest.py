@@ -12,7 +12,7 @@ from barograph.markets.cross import CrossMarket
 from barograph.markets.cross_changes import FLAT_PCT, Change, change_of
 from barograph.markets.cross_coins import CrossCoin
 from barograph.markets.cross_documents import CROSS_PATH
-from barograph.site.coin_text import missing_text, signed_usd, titles_of
+from barograph.site.coin_text import missing_text, parts_of, short_total, signed_usd, titles_of
 from barograph.site.home_content import FLOOR_USD, change_text
 from barograph.site.market_table import short_usd
 from barograph.site.paths import OPEN_INTEREST_PAGE
@@ -148,6 +148,9 @@ async def _open_interest(site: Site, now: int) -> Page:
         market=market,
         found=found,
         hours=HOURS,
+        largest=SHOWN,
+        parts_of=parts_of,
+        short_total=short_total,
         floor_usd=FLOOR_USD,
         flat_pct=FLAT_PCT,
         missing_text=missing_text,
