@@ -141,7 +141,7 @@ def test_changes_lines_and_movers_come_from_the_record(service: Service) -> None
     assert "Liquidations at Bybit: 20:20\N{EN DASH}21:20 UTC, 100 % covered." in page.text
     assert (
         "pp means percentage points. Changes compare the same venues then and now. "
-        "An amount such as +$1.00B is the last known size of missing venues. "
+        "An amount after “last” is the last known size of a missing venue. "
         "Changes are measured from our readings at 2026-11-05 21:20" in page.text
     )
     lines = re.findall(r'class="spark (\w+)"', service.get("/").text)

@@ -93,9 +93,12 @@ def test_totals_say_what_is_missing_and_how_large_it_last_was(stopped: Stopped) 
     assert "Partial: without Hyperliquid, last open interest $4.00B." in home
     assert "Partial: without Hyperliquid, last open interest $4.00B." in markets
     assert "Its open interest at all venues (without Hyperliquid, last $1.00B) is $5.00B." in home
+    assert "4 coins +0.0026 % without Hyperliquid, last open interest $4.00B" in home
+    assert "live, partial As of" in markets
+    assert "All coins, Bybit $" in down.look("/open-interest").text
     btc = rows(down, "/markets")["BTC"]
     assert btc[2] == "+0.0100partial"
-    assert (btc[3], btc[7]) == ("$5.00B+$1.00B", "$3.00B+$2.00B")
+    assert (btc[3], btc[7]) == ("$5.00BHyperliquid last $1.00B", "$3.00BHyperliquid last $2.00B")
     assert "$5.00B without Hyperliquid, last $1.00B Bybit 83 %, Hyperliquid (stale, last" in funding
     venues = down.look("/venues").text
     assert "Bybit 65 % Hyperliquid (missing, last 35 %)" in venues
@@ -120,7 +123,7 @@ def test_a_colour_never_contradicts_its_number(two: SiteService) -> None:
     assert 'class="tint-up-2">+0.0500' in two.ask("/funding").text
     heatmap = two.ask("/heatmap").text
     assert 'class="tint-up-2" href="/markets/BTC"' in heatmap
-    assert "+0.0500 %</text>" in heatmap
+    assert "+0.0500 %*</text>" in heatmap
 
 
 def test_no_rank_and_no_size_changes_because_a_venue_goes_down(stopped: Stopped) -> None:

@@ -17,6 +17,7 @@ from barograph.markets.symbols import has_page
 from barograph.site.coin_text import (
     Part,
     change_sentence,
+    last_compared,
     missing_rates,
     missing_text,
     part_bar,
@@ -131,7 +132,7 @@ class CoinFacts(NamedTuple):
             _fact(
                 "totalOpenInterestUsd",
                 shown(coin.open_interest.usd, usd),
-                _joined(_coins_change(coin), _total_note(coin, coin.open_interest)),
+                _joined(_total_note(coin, coin.open_interest), _coins_change(coin)),
                 " ".join(dict.fromkeys(counting)),
             ),
             _fact(
@@ -234,7 +235,7 @@ def _price(coin: CrossCoin) -> tuple[str, str]:
 
 def _coins_change(coin: CrossCoin) -> str:
     percent = None if coin.change is None else coin.change.coins_pct
-    return "" if percent is None else f"{percent:+.2f} % in coins in 24 h"
+    return "" if percent is None else f"{percent:+.2f} % in coins in 24 h{last_compared(coin)}"
 
 
 def _total_note(coin: CrossCoin, total: Total) -> str:

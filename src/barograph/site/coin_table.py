@@ -110,6 +110,7 @@ def coin_table(
         tuple(_notes(market, rows, usual, is_complete=is_complete)),
         is_complete,
         partial_text(market),
+        market.is_partial,
     )
 
 

@@ -251,7 +251,8 @@ def _cell(cell: HeatCell, box: Box, by: By, size: MapSize, root: str) -> str:
     tint = (funding_tint if by == "funding" else change_tint)(value)
     if value is not None:
         full, short = (rate(value), f"{value:+.2f}") if by == "funding" else _change(value)
-        numbers = [full, short if tint[-1] in _STRONG else ""]
+        star = "*" if by == "funding" and cell.coin.funding_missing else ""
+        numbers = [full + star, short + star if tint[-1] in _STRONG else ""]
     address = cell.path and f"{root}{cell.path}"
     words = _words(cell.coin.asset, numbers, box, size)
     return _linked(tint, address, cell.title, box, words)
@@ -299,7 +300,7 @@ def _broken(name: str) -> list[str]:
 
 def _fitting(names: Sequence[str], value: str, box: Box) -> float:
     """The font size at which all lines fit into a box."""
-    widest = max(_LETTER * len(names[0]), _LETTER * len(names[-1]), _DIGIT * len(value))
+    widest = max(_LETTER * len(names[0]), _LETTER * len(names[-1]), _DIGIT * len(value.rstrip("*")))
     lines = len(names) + bool(value)
     return min((box.width - _PADDING) / widest, (box.height - _PADDING) / (_LINE * lines))
 

@@ -20,6 +20,7 @@ from barograph.site.charts.small import sparkline
 from barograph.site.coin_text import (
     MarketTotals,
     funding_change,
+    last_compared,
     market_totals,
     missing_rates,
     missing_text,
@@ -310,10 +311,10 @@ def figures_of(asset: Asset, in_use: str, weeks: Weeks) -> list[Figure]:
     ]
 
 
-def market_figures(totals: MarketTotals) -> list[Figure]:
-    """The numbers of all coins together, in the same columns."""
+def market_figures(totals: MarketTotals, missing: str) -> list[Figure]:
+    """The numbers of all coins together, in the same columns; the rate lacks what is `missing`."""
     count = Figure("Coins", f"{totals.coins:,} coins")
-    return [count, *_sums(totals), Figure("Long accounts", "by coin")]
+    return [count, *_sums(totals, note=missing), Figure("Long accounts", "by coin")]
 
 
 HEADINGS = ("Price", "Funding per 8 h", _INTEREST, "Volume 24 h")
@@ -327,17 +328,11 @@ def _sums(
     pct, held, volume = totals.funding_8h_pct, totals.open_interest, totals.volume
     positions = totals.positions_pct
     moved = shown(positions, change_text), interest_tint(positions)
+    lacks = [missing_text(each.usd, each.missing, totals.known) for each in (held, volume)]
     return [
         Figure(HEADINGS[1], shown(pct, rate), funding_tint(pct), line=rates, note=note),
-        Figure(
-            _INTEREST,
-            shown(held.usd, usd),
-            "",
-            *moved,
-            interest,
-            missing_text(held.usd, held.missing),
-        ),
-        Figure(HEADINGS[3], shown(volume.usd, usd), note=missing_text(volume.usd, volume.missing)),
+        Figure(_INTEREST, shown(held.usd, usd), "", *moved, interest, lacks[0]),
+        Figure(HEADINGS[3], shown(volume.usd, usd), note=lacks[1]),
     ]
 
 
@@ -373,12 +368,11 @@ def _lead(
 ) -> str:
     """A sentence for each of open interest, funding and liquidations; none for what is unknown."""
     said: list[str] = []
-    interest = None if btc.coin is None else btc.coin.open_interest
-    if interest is not None and interest.usd is not None:
+    if btc.coin is not None and (interest := btc.coin.open_interest).usd is not None:
         missing = missing_text(interest.usd, interest.missing)
         where = venues.partition(" (")[0]  # `all venues`, or the only one
         where += missing and f" ({missing})"
-        said.append(f"Its open interest at {where} is {usd(interest.usd)}{_in_coins(btc)}.")
+        said.append(f"Its open interest at {where} is {usd(interest.usd)}{_in_coins(btc.coin)}.")
     if regime is not None and regime.funding_8h_pct is not None:
         paid = f"{abs(regime.funding_8h_pct):.4f} %"
         payer, payee = ("Longs", "shorts") if regime.funding_8h_pct > 0 else ("Shorts", "longs")
@@ -392,15 +386,15 @@ def _lead(
     return " ".join(said)
 
 
-def _in_coins(btc: Asset) -> str:
+def _in_coins(coin: CrossCoin) -> str:
     """The change of open interest; it names its unit, because the level is in USD."""
-    coins = None if btc.coin is None or btc.coin.change is None else btc.coin.change.coins_pct
+    coins = None if coin.change is None else coin.change.coins_pct
     if coins is None:
         return ""
     moved = (
         f"{'up' if coins > 0 else 'down'} {abs(coins):.1f} %" if round(coins, 1) else "unchanged"
     )
-    return f", {moved} in coins over 24 hours"
+    return f", {moved} in coins over 24 hours{last_compared(coin)}"
 
 
 def _direction(percent: float) -> str:

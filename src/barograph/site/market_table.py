@@ -190,6 +190,9 @@ class MarketTable(NamedTuple):
     missing: str = ""
     """The venues that totals are without."""
 
+    is_partial: bool = False
+    """Whether one of them is missing as a whole."""
+
     def select(self, query: MarketsQuery) -> list[MarketRow]:
         """The matching rows in order."""
         on = [limit for limit in FILTERS if limit.is_on(query)]
