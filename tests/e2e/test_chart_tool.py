@@ -213,7 +213,8 @@ def test_the_hour_of_the_largest_liquidations_is_one_click_away(
 ) -> None:
     since = f"{datetime.now(UTC) - timedelta(days=89):%FT%TZ}"
     query = urlencode({"symbol": "SOL", "venue": "all", "from": since, "interval": "hour"})
-    points, address = [], f"/api/v1/series/liquidations?{query}&limit=5000"
+    points: list[dict[str, Any]] = []
+    address = f"/api/v1/series/liquidations?{query}&limit=5000"
     while address:
         answer = page.request.get(address).json()
         points, address = points + answer["points"], answer["next"]
