@@ -20,7 +20,7 @@ class Stream:
 
     def __init__(self, contracts: Sequence[str], watcher: LiquidationWatcher) -> None:
         self.contracts = list(contracts)
-        self.is_open = True
+        self.is_open, self.is_closing = True, False
         self._watcher = watcher
 
     def proves(self, start: int, end: int) -> None:
@@ -36,6 +36,7 @@ class Market:
     def __init__(self) -> None:
         self.listed = ["BTCUSDT"]
         self.streams: list[Stream] = []
+        self.close_seconds = 0.0
         self.spans = WatchedSpans()
 
     async def perpetuals(self) -> Perpetuals:
@@ -53,6 +54,8 @@ class Market:
         try:
             await asyncio.Event().wait()
         finally:
+            stream.is_closing = True
+            await asyncio.sleep(self.close_seconds)
             stream.is_open = False
 
     def liquidated(self, liquidations: Sequence[Liquidation]) -> None:
@@ -82,7 +85,8 @@ async def listened_market() -> AsyncIterator[Market]:
     finally:
         running.cancel()
         await asyncio.wait([running])
-    assert not any(stream.is_open for stream in market.streams)
+    if not market.close_seconds:
+        assert not any(stream.is_open for stream in market.streams)
 
 
 @pytest.mark.outcome(
@@ -113,6 +117,18 @@ async def test_old_connections_that_died_are_closed_once_the_new_ones_watch() ->
         market.streams[1].proves(105, 110)
         await market.until(lambda: not market.streams[0].is_open)
         assert market.streams[1].is_open
+
+
+async def test_the_new_connections_end_too_if_the_collector_stops_while_the_old_ones_close() -> (
+    None
+):
+    async with listened_market() as market:
+        market.listed, market.close_seconds = ["NEWUSDT"], 0.2
+        await market.until(lambda: len(market.streams) == 2)
+        market.streams[1].proves(105, 110)
+        await market.until(lambda: market.streams[0].is_closing)
+        assert market.streams[0].is_open
+    assert all(stream.is_closing for stream in market.streams)
 
 
 async def test_new_connections_that_never_watch_do_not_end_the_old_ones() -> None:

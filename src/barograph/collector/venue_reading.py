@@ -43,19 +43,25 @@ class Listening:
         self._watcher = watcher
         self._listed = listed
         self._poll_seconds = poll_seconds
+        self._tasks: list[asyncio.Task[None]] = []
 
     async def run(self) -> None:
         """Listen until cancelled; raises what the subscription raises."""
-        current = self._subscribe()
         try:
+            current = self._subscribe()
             while True:
                 await self._until_listing_changes(current)
                 current = await self._replace(current)
         finally:
-            await current.close()
+            # Also the new one, if this ends while the old one is being closed.
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.wait(self._tasks)
 
     def _subscribe(self) -> "_Subscription":
-        return _Subscription(self._exchange, self._listed(), self._watcher)
+        new = _Subscription(self._exchange, self._listed(), self._watcher)
+        self._tasks = [*(task for task in self._tasks if not task.done()), new.task]
+        return new
 
     async def _until_listing_changes(self, current: "_Subscription") -> None:
         """Wait for a change that lasts; a contract can be missing from a single reading."""
@@ -70,17 +76,13 @@ class Listening:
         If the new one can't connect, the old one stays.
         """
         new = self._subscribe()
-        closing = new
-        try:
-            for _ in range(OVERLAP_POLLS):
-                await self._poll(old, new)
-                if new.follows(old):
-                    break
-            if new.since is not None:
-                closing = old
-        finally:
-            await closing.close()
-        return old if closing is new else new
+        for _ in range(OVERLAP_POLLS):
+            await self._poll(old, new)
+            if new.follows(old):
+                break
+        kept, left = (old, new) if new.since is None else (new, old)
+        await left.close()
+        return kept
 
     async def _poll(self, *subscriptions: "_Subscription") -> None:
         tasks = [subscription.task for subscription in subscriptions]
