@@ -15,6 +15,10 @@ from barograph.macro.records import RecordedFigure, is_imported
 from barograph.macro.series import DayValue, EtfDay, EtfSeries, change_over, slope10y3m
 
 FlowRegime = Literal["accumulation", "mixed", "distribution"]
+CURVE_MOVES = (
+    *("bear", "bull", "steepening", "flattening", "consolidation"),
+    *("bear steepening", "bear flattening", "bull steepening", "bull flattening"),
+)
 Calendar = Callable[[date, date], Iterator[date]]
 
 FLOW_DAYS = 5

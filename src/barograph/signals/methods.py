@@ -8,13 +8,20 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from inspect import getdoc
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from msgspec import Struct
 
 from barograph.kit.text import percentile_text, rate, usd
 from barograph.kit.timestamps import HOUR
-from barograph.macro.evidence import MacroEvidence, flow_regime, flow_week, yield_curve
+from barograph.macro.evidence import (
+    CURVE_MOVES,
+    FlowRegime,
+    MacroEvidence,
+    flow_regime,
+    flow_week,
+    yield_curve,
+)
 from barograph.markets.evidence import (
     FORTNIGHT_OF_HOURS,
     FORTNIGHT_OF_WINDOWS,
@@ -25,7 +32,7 @@ from barograph.markets.evidence import (
     compared_period,
     percentile_rank,
 )
-from barograph.markets.regime import EDGES_PCT
+from barograph.markets.regime import EDGES_PCT, LABELS
 from barograph.markets.view import UNAVAILABLE
 from barograph.signals.records import NOT_KNOWN, UNKNOWN, Signal, SignalResult, Signals
 from barograph.venues.registry import VENUES
@@ -323,6 +330,8 @@ class Method(Struct, frozen=True):
     key: str
     name: str
     judge: Callable[..., SignalResult]
+    labels: Sequence[str]
+    """What it can say besides `unknown`."""
 
     @property
     def explanation(self) -> tuple[str, str]:
@@ -332,19 +341,28 @@ class Method(Struct, frozen=True):
 
 
 MARKET_METHODS = (
-    Method("btc-funding-regime", "BTC funding regime", btc_funding_regime),
-    Method("funding-breadth", "Funding breadth", funding_breadth),
-    Method("liquidation-pressure", "Liquidation pressure", liquidation_pressure),
-    Method("btc-long-accounts", "BTC long accounts", btc_long_accounts),
-    Method("btc-open-interest-trend", "BTC open-interest trend", btc_open_interest_trend),
-    Method("btc-realised-volatility", "BTC realised volatility", btc_realised_volatility),
-    Method("cross-venue-funding", "Cross-venue funding", cross_venue_funding),
+    Method("btc-funding-regime", "BTC funding regime", btc_funding_regime, LABELS),
+    Method("funding-breadth", "Funding breadth", funding_breadth, BREADTH.labels),
+    Method("liquidation-pressure", "Liquidation pressure", liquidation_pressure, PRESSURE.labels),
+    Method("btc-long-accounts", "BTC long accounts", btc_long_accounts, POSITIONING.labels),
+    Method(
+        "btc-open-interest-trend", "BTC open-interest trend", btc_open_interest_trend, TREND.labels
+    ),
+    Method(
+        "btc-realised-volatility",
+        "BTC realised volatility",
+        btc_realised_volatility,
+        VOLATILITY.labels,
+    ),
+    Method(
+        "cross-venue-funding", "Cross-venue funding", cross_venue_funding, (*SPREAD.labels, EQUAL)
+    ),
 )
 """These judge by market evidence and their last signal."""
 
 MACRO_METHODS = (
-    Method("btc-etf-flow", "BTC ETF flow", btc_etf_flow),
-    Method("us-rates", "US rates", us_rates),
+    Method("btc-etf-flow", "BTC ETF flow", btc_etf_flow, get_args(FlowRegime)),
+    Method("us-rates", "US rates", us_rates, CURVE_MOVES),
 )
 """These judge by daily figures and check their age, also while the exchange fails."""
 

@@ -1,0 +1,1 @@
+"""Alerts: rules that owners of personal keys write, and the messages that these cause."""
