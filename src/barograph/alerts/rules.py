@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, get_args
 import msgspec
 from msgspec import Meta, Struct
 
-from barograph.briefs.records import CATEGORIES
+from barograph.briefs.records import CATEGORIES, in_words
 from barograph.errors import InvalidRequest, NotFound
 from barograph.events.records import EVENT_TYPES
 from barograph.kit.text import price, usd
@@ -71,7 +71,9 @@ _FUNDING_HIGHEST = 20.0
 class Fact(NamedTuple):
     """A measure: its name, its unit, and which rules about it make sense."""
 
-    title: str
+    pattern: str
+    """Its name, with `{}` for coins."""
+
     unit: Literal["price", "usd", "pct", "pct8h", ""]
     whens: Sequence[When]
     lowest: float = 0.0
@@ -89,33 +91,42 @@ class Fact(NamedTuple):
 
     labels: Sequence[str] = ()
 
+    @property
+    def title(self) -> str:
+        """Its name without a coin."""
+        return self.of("")
+
+    def of(self, coins: str) -> str:
+        """Its name for these coins."""
+        return " ".join(self.pattern.format(coins).split())
+
 
 _ABOVE: Final[Sequence[When]] = ("above",)
 _HAPPENS: Final[Sequence[When]] = ("happens",)
 _LIQUIDATED = Fact("", "usd", _ABOVE, 1e3, 1e11, venues=(ALL, ANY), needs_symbol=False)
 FACTS: Final[Mapping[Measure, Fact]] = {
-    "price": Fact("the price", "price", (*LEVELS, *CHANGES), 1e-12, 1e9, venues=(ANY,)),
+    "price": Fact("the {} price", "price", (*LEVELS, *CHANGES), 1e-12, 1e9, venues=(ANY,)),
     "funding": Fact(
-        *("funding", "pct8h", (*LEVELS, *CHANGES), -_FUNDING_HIGHEST, _FUNDING_HIGHEST, 0.0005),
+        *("{} funding", "pct8h", (*LEVELS, *CHANGES), -_FUNDING_HIGHEST, _FUNDING_HIGHEST, 0.0005),
         (ALL, ANY),
     ),
     "settled-funding": Fact(
-        *("settled funding", "pct8h", LEVELS, -_FUNDING_HIGHEST, _FUNDING_HIGHEST, 0.0005),
+        *("settled {} funding", "pct8h", LEVELS, -_FUNDING_HIGHEST, _FUNDING_HIGHEST, 0.0005),
         (ANY,),
         only_majors=True,
     ),
     "open-interest": Fact(
-        "open interest", "usd", (*LEVELS, *CHANGES), 1.0, 1e13, venues=(ALL, ANY)
+        "{} open interest", "usd", (*LEVELS, *CHANGES), 1.0, 1e13, venues=(ALL, ANY)
     ),
-    "liquidations": _LIQUIDATED._replace(title="liquidations"),
-    "long-liquidations": _LIQUIDATED._replace(title="liquidations of longs"),
-    "short-liquidations": _LIQUIDATED._replace(title="liquidations of shorts"),
+    "liquidations": _LIQUIDATED._replace(pattern="{} liquidations"),
+    "long-liquidations": _LIQUIDATED._replace(pattern="liquidations of {} longs"),
+    "short-liquidations": _LIQUIDATED._replace(pattern="liquidations of {} shorts"),
     "volatility": Fact(
-        *("24-hour volatility per year", "pct", LEVELS, 0.1, 2000.0, 0.5, (ANY,)),
+        *("annualized 24-hour {} volatility", "pct", LEVELS, 0.1, 2000.0, 0.5, (ANY,)),
         only_majors=True,
     ),
     "funding-spread": Fact(
-        "the widest difference of funding between exchanges",
+        "the widest difference of {} funding between exchanges",
         *("pct8h", ("above", "below"), 0.0001, 2 * _FUNDING_HIGHEST, 0.0005, (ALL,)),
     ),
     "regime": Fact("the market regime", "", _HAPPENS, needs_symbol=False, labels=LABELS),
@@ -300,14 +311,45 @@ def amount(value: float, unit: str) -> str:
     return f"{value:.4g} %" if unit == "pct" else f"{value:.4f} % per 8 h"
 
 
+_EVENTS: Final[Mapping[str, tuple[str, str]]] = {
+    "regime.changed": ("the market regime", "changes"),
+    "signal.changed": ("a signal", "changes"),
+    "brief.published": ("a brief", "is published"),
+    "brief.updated": ("a brief", "is updated"),
+    "contract.listed": ("a contract", "is listed"),
+    "contract.delisted": ("a contract", "is delisted"),
+    "feed.down": ("the data of an exchange", "fails"),
+    "feed.recovered": ("the data of an exchange", "recovers"),
+    "venue.switched": ("the exchange in use", "changes"),
+    "stance.recorded": ("a stance", "is recorded"),
+    "stance.withdrawn": ("a stance", "is withdrawn"),
+    "liquidations.filed": ("a daily file of liquidations", "is published"),
+    "reveal.announced": ("the publication of stances", "is announced"),
+    "accuracy.defined": ("what /accuracy measures", "is defined"),
+    "history.merged": ("the public log", "is merged"),
+}
+"""A subject and a verb for each type of event."""
+
+
+def key_words(measure: Measure, key: str) -> str:
+    """A signal, a category of briefs or a type of events for people."""
+    if measure == "signal":
+        return BY_KEY[key].name
+    return " ".join(_EVENTS[key]) if measure == "event" else in_words(key)
+
+
 def subject(rule: Rule, symbols: Sequence[str], venue: str) -> str:
     """What a rule is about: `BTC funding at Bybit`."""
     fact, coins = rule.fact, ", ".join(symbols)
+    if rule.measure == "event":
+        return _EVENTS[rule.key][0] + (f" of {coins}" if coins else "")
     if not fact.venues:
-        about = f" about {coins}" if coins else ""
-        return f"{rule.key.replace('-', ' ') or fact.title}{about}"
-    name = f"{coins} {fact.title.removeprefix('the ')}" if coins else fact.title
+        named = f" {'on ' * (rule.measure == 'brief')}{key_words(rule.measure, rule.key)}"
+        return f"{fact.title}{named * bool(rule.key)}{f' about {coins}' * bool(coins)}"
+    name = fact.of(coins)
     if venue == ALL:
+        if rule.measure == "funding":
+            return f"the mean {name} of all exchanges"
         return name if rule.measure == "funding-spread" else f"{name} at all exchanges together"
     return f"{name} at {'any exchange' if venue == ANY else VENUES[venue].title}"
 
@@ -325,8 +367,10 @@ def condition(rule: Rule) -> str:
 
 
 def _verb(rule: Rule) -> str:
+    if rule.measure == "event":
+        return _EVENTS[rule.key][1]
     if rule.when == "happens":
-        return "changes" if rule.measure in {"regime", "signal"} else "is published"
+        return "is published" if rule.measure == "brief" else "changes"
     is_plural = rule.measure in LIQUIDATED
     words = {"above": "are above" if is_plural else "is above", "below": "is below"}
     return words.get(rule.when, rule.when)
@@ -336,11 +380,19 @@ def _period(period: str) -> str:
     return f"an {IN_WORDS[period]}" if period == "1h" else IN_WORDS[period]
 
 
+def headline(rule: Rule, symbol: str, venue: str, value: float | None, text: str) -> str:
+    """What happened, in one line: `BTC funding at Bybit is above 0.0500 % per 8 h: 0.0612 %`."""
+    if text or value is None:
+        return text
+    about = subject(rule, [symbol] if symbol else (), venue)
+    return f"{about[0].upper()}{about[1:]} {condition(rule)}: {amount(value, rule.unit)}"
+
+
 def sentence(rule: Rule) -> str:
     """What will happen, read back to the owner."""
     first = f"Tells you when {subject(rule, rule.symbols, rule.venue)} {condition(rule)}."
-    every = "an hour" if rule.every == "1h" else IN_WORDS[rule.every]
-    limit = f"At most one message in {every}{' for each coin' if len(rule.symbols) != 1 else ''}."
+    every = "an hour" if rule.every == "1h" else f"in {IN_WORDS[rule.every]}"
+    limit = f"At most one message {every}{' for each coin' if len(rule.symbols) > 1 else ''}."
     end = [] if rule.until is None else [f"It ends on {time_text(rule.until)}."]
     return " ".join([first, *_again(rule), limit, *end])
 
@@ -350,8 +402,8 @@ def _again(rule: Rule) -> list[str]:
         return []
     back = amount(rule.back, rule.unit)
     if rule.when == "crosses":
-        return [f"Coming down, it counts as crossed at {back}."]
+        return [f"On the way down, it counts as crossed below {back}."]
     if rule.is_about_change:
-        return [f"It can tell you again once the change is smaller than {back}."]
+        return [f"It can tell you again after the change was smaller than {back}."]
     side = "above" if rule.when == "below" else "below"
-    return [f"It can tell you again once the value was {side} {back}."]
+    return [f"It can tell you again after the value was {side} {back}."]

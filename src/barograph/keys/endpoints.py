@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from barograph.errors import BodyTimeout, BodyTooLong, InvalidRequest
+from barograph.errors import BodyTimeout, BodyTooLong, InvalidRequest, RequestError
 from barograph.keys.email_address import parse_address
 from barograph.keys.registration import ANSWER, Registrations
 from barograph.kit.clock import Clock
@@ -139,6 +139,25 @@ def media_type(request: Request) -> bytes:
     """The body's media type without parameters."""
     given = [value for name, value in request.scope["headers"] if name == b"content-type"]
     return b",".join(given).partition(b";")[0].strip().lower()
+
+
+class NotJson(RequestError):
+    """The body is not sent as JSON."""
+
+    status = 415
+    text = NOT_JSON
+
+
+async def json_body(request: Request, longest: int) -> bytes:
+    """The body of a request that must be JSON.
+
+    Raises:
+        NotJson: its Content-Type is another.
+        BodyTooLong: it is longer than `longest`.
+    """
+    if media_type(request) != JSON:
+        raise NotJson
+    return await read_body(request, longest)
 
 
 def _accepted(fields: Headers) -> Response:

@@ -231,6 +231,10 @@ class ApiRouter(Router):
         """Answer POST."""
         return self._adding("POST", path, description)
 
+    def patch(self, path: str, **description: object) -> Callable[[Endpoint], Endpoint]:
+        """Answer PATCH."""
+        return self._adding("PATCH", path, description)
+
     def delete(self, path: str, **description: object) -> Callable[[Endpoint], Endpoint]:
         """Answer DELETE."""
         return self._adding("DELETE", path, description)

@@ -1,12 +1,15 @@
 """The base of every JSON body, and how routes are described in `/openapi.json`."""
 
+import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.responses import Response
 
+from barograph.errors import InvalidRequest
 from barograph.kit.documents import JSON
+from barograph.kit.json import strict_object
 
 
 def _publish(schema: dict[str, Any]) -> None:
@@ -38,6 +41,29 @@ class WireModel(BaseModel):
         Straight to bytes, because `model_dump_json` decodes them to a string first.
         """
         return self.__pydantic_serializer__.to_json(self)
+
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def read_model(model: type[M], body: bytes, example: Mapping[str, Any]) -> M:
+    """Read the body of a request.
+
+    Raises:
+        InvalidRequest: it isn't one JSON object with these members; the message has the example.
+    """
+    try:
+        return model.model_validate(strict_object(body))
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        problem = f"; {place}: {first['msg']}"
+        if first["type"] == "extra_forbidden":
+            members = ", ".join(model.model_fields)
+            raise InvalidRequest(f"unknown member `{place}`; the members are {members}") from None
+    except ValueError:
+        problem = ""
+    raise InvalidRequest(f"the body must be a JSON object such as {json.dumps(example)}{problem}")
 
 
 Notice = Annotated[str, Field(description="Information-only notice.")]

@@ -70,6 +70,10 @@ WEBHOOKS = RateLimit("webhook", 20, HOUR)
 """New webhooks, per mailbox: each one makes us send a request to an address that a caller chose."""
 
 
+ALERTS = RateLimit("alert", 120, HOUR)
+"""New alerts and previews, per mailbox: each preview reads 30 days of the record."""
+
+
 class Usage(NamedTuple):
     """Whether a request was accepted, and what is left of the caller's limit."""
 
@@ -282,6 +286,7 @@ _WORDS = {
     PERSONAL.name: ("requests with this key", ""),
     BAD_KEYS.name: ("requests with an invalid key", ", or send a valid key or none"),
     WEBHOOKS.name: ("new webhooks of one mailbox", ""),
+    ALERTS.name: ("new alerts and previews of one mailbox", ""),
     REGISTRATIONS.name: ("registrations from one address", ""),
     MAILBOX.name: ("e-mails to one mailbox", ""),
     TOOL_CALLS.name: ("tool calls from one address", ""),

@@ -2,28 +2,33 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph.errors import BodyTimeout, BodyTooLong, InvalidRequest, NotFound
 from barograph.events.query import MAX_SYMBOLS, EventFilter, Resolve
 from barograph.events.records import EVENT_TYPES, EventType
-from barograph.keys.endpoints import NOT_JSON, media_type
+from barograph.keys.endpoints import NOT_JSON, json_body
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database
-from barograph.kit.documents import JSON, Document
+from barograph.kit.documents import Document
 from barograph.kit.http import (
     ApiRouter,
     DocumentResponse,
-    error_response,
     private_response,
-    read_body,
 )
-from barograph.kit.json import strict_object
 from barograph.kit.request_limits import MAX_BODY_BYTES
 from barograph.kit.timestamps import iso_timestamp
-from barograph.kit.wire import JSON_TYPE, Schema, WireModel, operation, parameter, refusal
+from barograph.kit.wire import (
+    JSON_TYPE,
+    Schema,
+    WireModel,
+    operation,
+    parameter,
+    read_model,
+    refusal,
+)
 from barograph.limits.rate_limits import WEBHOOKS, RateLimiter
 from barograph.webhooks.keys import Keys
 from barograph.webhooks.records import MAX_WEBHOOKS, State, words
@@ -40,7 +45,7 @@ from barograph.webhooks.targets import MAX_URL, parse_target
 
 WEBHOOKS_PATH = "/api/v1/webhooks"
 WEBHOOK_KEY_PATH = "/api/v1/webhook-key"
-INVALID_BODY = 'the body must be a JSON object such as {"url": "https://example.com/hook"}'
+EXAMPLE = {"url": "https://example.com/hook"}
 
 Symbol = Annotated[str, Field(pattern="^[A-Za-z0-9]{1,30}$")]
 Time = Annotated[str, BeforeValidator(lambda at: None if at is None else iso_timestamp(at))]
@@ -154,9 +159,7 @@ def webhook_routes(
     )
     async def create(request: Request) -> Response:
         owner = await limiter.owner(request.scope)
-        if media_type(request) != JSON:
-            return error_response(415, NOT_JSON, is_free=False)
-        asked = _parsed(await read_body(request, MAX_BODY_BYTES))
+        asked = read_model(WebhookRequest, await json_body(request, MAX_BODY_BYTES), EXAMPLE)
         parse_target(asked.url, allow_local=allow_local)
         wanted = _filter(asked, resolve)
         await limiter.count(WEBHOOKS, owner)
@@ -221,20 +224,6 @@ def _filter(asked: WebhookRequest, resolve: Resolve) -> EventFilter:
         return EventFilter(frozenset(asked.types), frozenset(map(resolve, asked.symbols)))
     except NotFound as error:
         raise InvalidRequest(error.message) from error
-
-
-def _parsed(body: bytes) -> WebhookRequest:
-    try:
-        return WebhookRequest.model_validate(strict_object(body))
-    except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        if first["type"] == "extra_forbidden":
-            members = ", ".join(WebhookRequest.model_fields)
-            raise InvalidRequest(f"unknown member `{place}`; the members are {members}") from None
-        raise InvalidRequest(f"{INVALID_BODY}; {place}: {first['msg']}") from None
-    except ValueError as error:
-        raise InvalidRequest(INVALID_BODY) from error
 
 
 _ID = parameter("path", "id", "The id of a webhook.", example="wh_0123456789abcdef")

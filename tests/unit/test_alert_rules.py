@@ -1,0 +1,135 @@
+"""The language of alerts: a rule reads back as a sentence, and one that can't fire is refused."""
+
+from typing import Any
+
+import pytest
+
+from barograph.alerts.rules import FACTS, checked, headline, parsed, sentence
+from barograph.errors import InvalidRequest, NotFound
+
+NOW = 1_795_000_000_000
+AT_MOST = "At most one message an hour."
+
+
+def resolve(text: str) -> str:
+    if text.upper() in {"BTC", "ETH", "PEPE"}:
+        return text.upper()
+    raise NotFound("unknown coin")
+
+
+def rule_of(measure: str, **members: Any) -> Any:
+    given = {"measure": measure, **members}
+    return checked(parsed(given), resolve, ["bybit", "hyperliquid"], NOW)
+
+
+@pytest.mark.parametrize(
+    ("members", "words"),
+    [
+        (
+            {"measure": "funding", "symbols": ["btc"], "venue": "any", "value": 0.05},
+            (
+                "Tells you when BTC funding at any exchange is above 0.0500 % per 8 h. It can tell you "
+                f"again after the value was below 0.0490 % per 8 h. {AT_MOST}"
+            ),
+        ),
+        (
+            {"measure": "open-interest", "symbols": ["ETH"], "when": "falls", "value": 5}
+            | {"within": "1h", "every": "4h"},
+            (
+                "Tells you when ETH open interest at all exchanges together falls by 5 % within an "
+                "hour, counted in coins. It can tell you again after the change was smaller than "
+                "4.9 %. At most one message in 4 hours."
+            ),
+        ),
+        (
+            {"measure": "liquidations", "value": 2e7, "within": "1h"},
+            (
+                "Tells you when liquidations at all exchanges together are above $20.00M within an "
+                f"hour. It can tell you again after the value was below $19.60M. {AT_MOST}"
+            ),
+        ),
+        ({"measure": "regime"}, f"Tells you when the market regime changes. {AT_MOST}"),
+        (
+            {"measure": "brief", "key": "etf-flows", "symbols": ["BTC", "ETH"]},
+            (
+                "Tells you when a brief on ETF flows about BTC, ETH is published. At most one message "
+                "an hour for each coin."
+            ),
+        ),
+        (
+            {"measure": "event", "key": "contract.listed", "symbols": ["PEPE"]},
+            f"Tells you when a contract of PEPE is listed. {AT_MOST}",
+        ),
+        (
+            {"measure": "signal", "key": "funding-breadth", "label": "longs-pay"}
+            | {"until": NOW + 1},
+            (
+                f"Tells you when the signal Funding breadth becomes longs-pay. {AT_MOST} It ends on "
+                "18 November, 11:06 UTC."
+            ),
+        ),
+        (
+            {"measure": "price", "symbols": ["BTC"], "when": "crosses", "value": 100_000},
+            (
+                "Tells you when the BTC price at any exchange crosses 100,000. On the way down, it "
+                f"counts as crossed below 98,000.0. {AT_MOST}"
+            ),
+        ),
+    ],
+)
+def test_a_rule_reads_back_as_a_sentence(members: dict[str, Any], words: str) -> None:
+    if "value" in members:
+        members = {"when": "above", **members}
+    rule = rule_of(**members)
+    assert sentence(rule) == words
+    assert checked(rule, resolve, ["bybit"], NOW) == rule
+
+
+def test_a_headline_names_the_place_and_the_value() -> None:
+    rule = rule_of("funding", symbols=["BTC", "ETH"], venue="any", when="above", value=0.05)
+    assert headline(rule, "ETH", "bybit", 0.0612, "") == (
+        "ETH funding at Bybit is above 0.0500 % per 8 h: 0.0612 % per 8 h"
+    )
+    assert headline(rule_of("regime"), "", "", None, "What happened") == "What happened"
+
+
+@pytest.mark.parametrize(
+    ("members", "why"),
+    [
+        ({"measure": "funding", "symbols": ["NOSUCH"], "when": "above", "value": 1}, "unknown"),
+        ({"measure": "funding", "when": "above", "value": 1}, "symbols must name"),
+        ({"measure": "funding", "symbols": ["BTC"], "when": "above", "value": 21}, "-20 to 20"),
+        ({"measure": "funding", "symbols": ["BTC"], "when": "happens"}, "when must be one of"),
+        ({"measure": "price", "symbols": ["BTC"], "when": "falls", "value": 100}, "to 99"),
+        ({"measure": "price", "symbols": ["BTC"], "when": "rises", "value": 5}, "within must be"),
+        (
+            {"measure": "price", "symbols": ["BTC"], "when": "above", "value": 5, "within": "1h"},
+            "within has no use",
+        ),
+        (
+            {"measure": "settled-funding", "symbols": ["PEPE"], "when": "above", "value": 1},
+            "settled funding is known for BTC, ETH, SOL only",
+        ),
+        (
+            {"measure": "liquidations", "when": "above", "value": 2e7, "within": "1h"}
+            | {"venue": "hyperliquid"},
+            "venue must be one of all, any, bybit",
+        ),
+        ({"measure": "regime", "symbols": ["BTC"]}, "is not about a coin"),
+        ({"measure": "regime", "label": "sideways"}, "label must be one of short-crowded"),
+        ({"measure": "signal"}, "key must be one of"),
+        ({"measure": "regime", "until": NOW}, "in the future"),
+        ({"measure": "regime", "color": "red"}, "can't be read"),
+    ],
+)
+def test_a_rule_that_can_never_fire_is_refused_with_the_reason(
+    members: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=why):
+        rule_of(**members)
+
+
+def test_every_measure_has_a_name_with_and_without_coins() -> None:
+    for fact in FACTS.values():
+        assert fact.title
+        assert "  " not in fact.of("BTC")
