@@ -28,8 +28,8 @@ def rule_of(measure: str, **members: Any) -> Any:
         (
             {"measure": "funding", "symbols": ["btc"], "venue": "any", "value": 0.05},
             (
-                "Tells you when BTC funding at any exchange is above 0.0500 % per 8 h. It can tell you "
-                f"again after the value was below 0.0490 % per 8 h. {AT_MOST}"
+                "Tells you when BTC funding at any exchange is above 0.0500 % per 8 h. It can tell "
+                f"you again after the value was below 0.0490 % per 8 h. {AT_MOST}"
             ),
         ),
         (
@@ -52,8 +52,8 @@ def rule_of(measure: str, **members: Any) -> Any:
         (
             {"measure": "brief", "key": "etf-flows", "symbols": ["BTC", "ETH"]},
             (
-                "Tells you when a brief on ETF flows about BTC, ETH is published. At most one message "
-                "an hour for each coin."
+                "Tells you when a brief on ETF flows about BTC, ETH is published. At most one "
+                "message an hour for each coin."
             ),
         ),
         (
@@ -64,8 +64,8 @@ def rule_of(measure: str, **members: Any) -> Any:
             {"measure": "signal", "key": "funding-breadth", "label": "longs-pay"}
             | {"until": NOW + 1},
             (
-                f"Tells you when the signal Funding breadth becomes longs-pay. {AT_MOST} It ends on "
-                "18 November, 11:06 UTC."
+                f"Tells you when the signal Funding breadth becomes longs-pay. {AT_MOST} It ends "
+                "on 18 November, 11:06 UTC."
             ),
         ),
         (
