@@ -203,12 +203,14 @@ def test_changed_backup_is_refused_and_nothing_restored(backup: Path, tmp_path: 
 def test_older_backup_is_upgraded_and_newer_one_refused(backup: Path, tmp_path: Path) -> None:
     newer = ("history_origin", "events", "liquidation_files", "liquidation_file_parts")
     hooks = ("webhooks", "webhook_deliveries", "webhook_keys")
+    alerts = ("alerts", "alert_states", "alert_messages", "alert_position")
     logs = ("cosignatures", "cosigned_checkpoints", "frames", "disputed_sides", "listings")
     carried = ("mark_price", "index_price", "volume_24h_usd", "volume_24h_coins")
     older = (
         "ALTER TABLE merged_heads DROP COLUMN name",
         "ALTER TABLE merged_heads RENAME TO signed_heads",
-        *(f"DROP TABLE {table}" for table in (*newer, *hooks, *logs, "brief_versions")),
+        *(f"DROP TABLE {table}" for table in (*newer, *hooks, *alerts, *logs, "brief_versions")),
+        *(f"ALTER TABLE outbox DROP COLUMN {name}" for name in ("stop_url", "message")),
         *(f"ALTER TABLE briefs DROP COLUMN {name}" for name in ("version", "first_published_at")),
         "DROP INDEX liquidations_by_contract",
         "CREATE TABLE settlements (at INTEGER)",

@@ -8,6 +8,8 @@ import apsw
 import pytest
 from click.testing import CliRunner, Result
 
+from barograph.alerts.rules import Rule
+from barograph.alerts.store import add_alert
 from barograph.cli.keys import keys
 from barograph.errors import BarographError
 from barograph.keys.api_keys import ApiKeys, load_pepper
@@ -109,10 +111,20 @@ def ask_for_a_link(folder: Path, *emails: str) -> None:
     on_database(settings.database_path, request)
 
 
+async def have_an_alert(database: Database) -> None:
+    rule = Rule("brief", key="daily-wrap")
+    await database.write(lambda tx: add_alert(tx, "name@example.com", rule, ["mail"], 1))
+
+
 def traces(folder: Path, name: str) -> list[str]:
     """Where in the database a name is found."""
     connection = apsw.Connection(str(Settings(data=folder).database_path))
-    tables = {"api_keys": "email", "registrations": "email", "outbox": "recipient"}
+    tables = {
+        "api_keys": "email",
+        "registrations": "email",
+        "outbox": "recipient",
+        "alerts": "mailbox",
+    }
     found = [
         table
         for table, column in tables.items()
@@ -128,12 +140,13 @@ def test_a_forgotten_mailbox_leaves_no_row_and_its_neighbours_stay(folder: Path)
     ask_for_a_link(folder, *emails)
     old, new, other = (create(folder, email) for email in emails)
     assert traces(folder, "name") == ["api_keys"] * 3 + ["registrations"] * 3 + ["outbox"] * 3
+    on_database(Settings(data=folder).database_path, have_an_alert)
 
     result = run(folder, "forget", "--email", "NAME@Example.com", "--yes")
 
     assert (result.exit_code, result.stdout) == (
         0,
-        "deleted: keys 2, links 2, queued e-mails 2, webhooks 0\n",
+        "deleted: keys 2, links 2, queued e-mails 2, webhooks 0, alerts 1\n",
     )
     assert traces(folder, "name") == ["api_keys", "registrations", "outbox"]
     assert traces(folder, "names") == ["api_keys", "registrations", "outbox"]

@@ -58,7 +58,7 @@ ROWS: dict[str, list[Row]] = {
     "observations": [("us10y", day, n, 4.0 + n, "t", 5) for n in (1, 2) for day in ("b", "a")],
     "registrations": [(SHA, "a@example.com", "a@example.com", 1, 2, None, "caller", 1)],
     "api_keys": [("key1", SHA, "a@example.com", "a@example.com", 2**53 + 1, None)],
-    "outbox": [("m1", "a@example.com", "subject", "body", 1, 0, 2, 3)],
+    "outbox": [("m1", "a@example.com", "subject", "body", 1, 0, 2, 3, "https://b.example/stop", 1)],
     "entitlements": [("e1", "feed", "wallet", "0x1", 1, 2, "x402", 1, None)],
     "entitlement_trail": [(n, "e1", "granted", 1, 2, "x402", "paid") for n in range(1, 13)],
     "payments": [
@@ -74,10 +74,14 @@ ROWS: dict[str, list[Row]] = {
     "webhooks": [
         (
             *("wh_1", "a@example.com", "https://a.example/hook", "", "BTC", "whsec_YQ==", "active"),
-            *(1, 2, 0, None, 3, None, None, "whsec_Yg==", 4),
+            *(1, 2, 0, None, 3, None, None, "whsec_Yg==", 4, "json", 5),
         )
     ],
     "webhook_deliveries": [("wh_1", n, f"msg_{n}", n, 1, 1, 200, None, 5) for n in range(1, 13)],
+    "alerts": [("al_1", "a@example.com", "{}", "mail,wh_1", "active", None, 1, 2, "token")],
+    "alert_states": [("al_1", "BTC", "bybit", 1, None)],
+    "alert_messages": [(n, "al_1", "a@example.com", 1, 2, "{}", f"t{n}") for n in range(1, 13)],
+    "alert_position": [(1, 12, 9, 11)],
     "webhook_keys": [(1, "YQ==")],
     "terms_confirmations": [("bybit", "2026-01-01", "terms", 1)],
 }

@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 import click
 
+from barograph.alerts.store import alerts_of, delete_alerts
 from barograph.cli.common import (
     confirm,
     echo,
@@ -110,8 +111,8 @@ def revoke(key_id: str, yes: bool, settings: Settings) -> None:
 def forget(email: str, yes: bool, settings: Settings) -> None:
     """Delete everything stored about a mailbox.
 
-    This deletes its keys (which stop working), its links, its queued e-mails and its webhooks.
-    Backups keep them.
+    This deletes its keys (which stop working), its links, its queued e-mails, its webhooks and its
+    alerts. Backups keep them.
 
     \b
     Examples:
@@ -124,15 +125,16 @@ def forget(email: str, yes: bool, settings: Settings) -> None:
         raise click.BadParameter(error.message, param_hint="--email") from error
     confirm(f"Forget {mailbox}", yes=yes)
 
-    async def work(tx: Transaction) -> tuple[Forgotten, int]:
-        owned = await webhooks_of(tx, mailbox)
+    async def work(tx: Transaction) -> tuple[Forgotten, int, int]:
+        owned, alerts = await webhooks_of(tx, mailbox), await alerts_of(tx, mailbox)
         await delete_webhooks(tx, owned)
-        return await forget_mailbox(tx, mailbox), len(owned)
+        await delete_alerts(tx, alerts)
+        return await forget_mailbox(tx, mailbox), len(owned), len(alerts)
 
-    gone, webhooks = run_on_database(settings, lambda database: database.write(work))
+    gone, webhooks, alerts = run_on_database(settings, lambda database: database.write(work))
     click.echo(
         f"deleted: keys {gone.keys}, links {gone.links}, queued e-mails {gone.mails}, "
-        f"webhooks {webhooks}"
+        f"webhooks {webhooks}, alerts {alerts}"
     )
 
 

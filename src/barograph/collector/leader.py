@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from secrets import token_hex
 
+from barograph.alerts.store import forget_messages
 from barograph.collector.jobs.job import Job, Sleep
 from barograph.collector.judge import Conclusion, Judge, write_conclusions
 from barograph.collector.venue_reading import SHARE_SECONDS, VenueReading
@@ -116,6 +117,7 @@ class Collector:
             await self._lease.fence(tx)
             await forget_old(tx, self._clock())
             await forget_registrations(tx, self._clock())
+            await forget_messages(tx, self._clock())
 
         while True:
             try:

@@ -7,7 +7,7 @@ CREATE TABLE alerts (
     targets TEXT COLLATE "C" NOT NULL,
     state TEXT COLLATE "C" NOT NULL CHECK (state IN ('active', 'paused', 'ended')),
     -- Why it is not active, if its owner didn't pause it.
-    why TEXT,
+    why TEXT COLLATE "C",
     created_at BIGINT NOT NULL,
     -- Grows with every change of any rule, so that the collector sees which ones to read again.
     version BIGINT NOT NULL,
@@ -45,11 +45,13 @@ CREATE INDEX alert_messages_by_alert ON alert_messages (alert, id);
 CREATE INDEX alert_messages_by_mailbox ON alert_messages (mailbox, id);
 CREATE UNIQUE INDEX alert_messages_by_token ON alert_messages (token);
 
--- The last event that the rules were compared with, and the last message that was mailed.
+-- The last message, also if it was deleted since, so that no id is used twice; the last event that
+-- the rules were compared with; and the last message that was mailed.
 CREATE TABLE alert_position (
     id BIGINT PRIMARY KEY CHECK (id = 1),
-    event BIGINT NOT NULL,
-    mailed BIGINT NOT NULL
+    message BIGINT NOT NULL,
+    event BIGINT NOT NULL DEFAULT -1,
+    mailed BIGINT NOT NULL DEFAULT 0
 );
 
 -- Chat services get alerts only, in a format of their own. `json` gets events too.
@@ -57,5 +59,5 @@ ALTER TABLE webhooks ADD COLUMN format TEXT COLLATE "C" NOT NULL DEFAULT 'json';
 ALTER TABLE webhooks ADD COLUMN messages_up_to BIGINT NOT NULL DEFAULT 0;
 
 -- The link that stops what a mail is about, and the message whose picture it carries.
-ALTER TABLE outbox ADD COLUMN stop_url TEXT;
+ALTER TABLE outbox ADD COLUMN stop_url TEXT COLLATE "C";
 ALTER TABLE outbox ADD COLUMN message BIGINT;

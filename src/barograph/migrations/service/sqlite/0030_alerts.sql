@@ -45,11 +45,13 @@ CREATE INDEX alert_messages_by_alert ON alert_messages (alert, id);
 CREATE INDEX alert_messages_by_mailbox ON alert_messages (mailbox, id);
 CREATE UNIQUE INDEX alert_messages_by_token ON alert_messages (token);
 
--- The last event that the rules were compared with, and the last message that was mailed.
+-- The last message, also if it was deleted since, so that no id is used twice; the last event that
+-- the rules were compared with; and the last message that was mailed.
 CREATE TABLE alert_position (
     id BIGINT PRIMARY KEY CHECK (id = 1),
-    event BIGINT NOT NULL,
-    mailed BIGINT NOT NULL
+    message BIGINT NOT NULL,
+    event BIGINT NOT NULL DEFAULT -1,
+    mailed BIGINT NOT NULL DEFAULT 0
 );
 
 -- Chat services get alerts only, in a format of their own. `json` gets events too.
