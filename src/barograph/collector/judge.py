@@ -10,6 +10,8 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
+from barograph.alerts.judge import AlertConclusion, AlertJudge
+from barograph.alerts.store import record_alerts
 from barograph.board.board import latest_snapshot, publish
 from barograph.board.feeds import Feed, Publication
 from barograph.briefs.records import Brief
@@ -66,6 +68,7 @@ class Conclusion(NamedTuple):
     disputes: Sequence[Dispute] = ()
     """The disputes that began, whose readings so far are not marked yet."""
 
+    alerts: AlertConclusion | None = None
     also: "Conclusion | None" = None
     """The conclusion of another venue, which is in use from now on."""
 
@@ -103,6 +106,7 @@ class Judge:
         }
         self._max_age = int(settings.feed_max_age_seconds * SECOND)
         self._failover = Failover(settings.venue_names, self._max_age, 0, primary)
+        self._alerts = AlertJudge(self._markets)
         self._signals = SignalJudge()
         self._briefs = BriefWriter()
         self._macro = NO_FIGURES
@@ -137,6 +141,7 @@ class Judge:
             for market in self._markets.values():
                 market.is_in_use = market.venue == self.in_use
                 await market.load(tx, now)
+            await self._alerts.load(tx)
             await self._signals.load(tx)
             await self._briefs.load(tx)
             self._filled_at = {venue: await self._majors_filled_at(tx, venue) for venue in venues}
@@ -145,13 +150,19 @@ class Judge:
         await database.read(work)
 
     async def refresh(self, database: Database, now: int) -> None:
-        """Read again, once per minute, what other jobs have stored.
+        """Read again, once per minute, what other jobs have stored, and changed rules sooner.
 
         That is daily figures, settled funding and hours back-filled since.
         While they can't be read, the last ones are used until they are too old.
         """
-        if now // MINUTE == self._macro.at // MINUTE:
-            return
+        try:
+            await self._alerts.refresh(database, now)
+            if now // MINUTE != self._macro.at // MINUTE:
+                await self._refresh_record(database, now)
+        except DatabaseUnavailable as error:
+            log.warning("stored data not read", extra={"reason": str(error)})
+
+    async def _refresh_record(self, database: Database, now: int) -> None:
 
         async def work(tx: Transaction) -> None:
             self._macro = await known_figures(tx, self._settings, now)
@@ -162,10 +173,7 @@ class Judge:
                     self._filled_at[venue] = filled_at
                 await market.load_settled(tx, now)
 
-        try:
-            await database.read(work)
-        except DatabaseUnavailable as error:
-            log.warning("stored data not read", extra={"reason": str(error)})
+        await database.read(work)
 
     def of(self, venue: str) -> MarketJudge:
         """What judges one venue; it takes that venue's samples and liquidations."""
@@ -187,7 +195,8 @@ class Judge:
             switch = self._failover.failed(venue, Disputed.kind, now)
         else:
             switch = self._failover.succeeded(venue, now)
-        return self._with(self._concluded(reading, switch, now), compared)
+        conclusion = self._with(self._concluded(reading, switch, now), compared)
+        return conclusion._replace(alerts=self._alerts.conclude(reading, now))
 
     def _concluded(self, reading: Perpetuals, switch: Switch | None, now: int | None) -> Conclusion:
         self._follow(switch)
@@ -234,6 +243,8 @@ class Judge:
             self._markets[dispute.venue].forget_frames(dispute.since)
         if conclusion.in_use is not None:
             self._known_in_use, self._switches = conclusion.in_use, []
+        if conclusion.alerts is not None:
+            self._alerts.written(conclusion.alerts)
         if conclusion.also is not None:
             self.written(conclusion.also)
 
@@ -393,6 +404,8 @@ async def write_conclusions(
         await record_signals(
             tx, [conclusion.signals for conclusion in conclusions if conclusion.signals is not None]
         )
+        for alerts in [each.alerts for each in conclusions if each.alerts is not None]:
+            await record_alerts(tx, alerts.states, alerts.messages, alerts.now)
         events = [event for conclusion in conclusions for event in conclusion.events]
         await append_events(tx, sorted(events, key=lambda each: each.at))
 

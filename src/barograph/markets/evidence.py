@@ -400,8 +400,8 @@ def change_pct(before: float, after: float) -> float:
 
 def coins_change_pct(before: PastValues | None, now: Perpetual | None) -> float | None:
     """The change of open interest in coins, in percent; None if either value is unknown or zero."""
-    coins_before = None if before is None else _coins(before.open_interest_coins, before)
-    coins = None if now is None else _coins(now.open_interest_coins, now)
+    coins_before = None if before is None else open_interest_coins(before)
+    coins = None if now is None else open_interest_coins(now)
     if coins_before is None or coins_before <= 0 or coins is None:
         return None
     return change_pct(coins_before, coins)
@@ -416,8 +416,12 @@ def backfill_basis(compared: Sequence[Hour]) -> str | None:
     return f"{hours} it is compared with come from the exchange's own history."
 
 
-def _coins(given: float | None, seen: Hour | PastValues | Perpetual) -> float | None:
+def open_interest_coins(seen: PastValues | Perpetual) -> float | None:
     """Open interest in coins: as the exchange gave it, or from its value at the last price."""
+    return _coins(seen.open_interest_coins, seen)
+
+
+def _coins(given: float | None, seen: Hour | PastValues | Perpetual) -> float | None:
     if given is not None or seen.open_interest_usd is None:
         return given
     return seen.open_interest_usd / seen.last_price

@@ -74,9 +74,13 @@ class FrameRecord:
         """The frames, each decoded when it is asked for."""
         return map(_decoded, reversed(self._frames))
 
+    def near(self, at: int) -> Frame:
+        """The frame nearest to a time; an empty one if none is near."""
+        return nearest(self._frames, at)
+
     def day_before(self, at: int) -> Frame:
         """The frame nearest to 24 hours before; an empty one if none is near."""
-        return nearest(self._frames, at - DAY)
+        return self.near(at - DAY)
 
 
 def nearest(frames: Sequence[StoredFrame], wanted: int) -> Frame:
@@ -87,9 +91,12 @@ def nearest(frames: Sequence[StoredFrame], wanted: int) -> Frame:
     return Frame() if frame is None or not is_near(frame.at, wanted) else _decoded(frame)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=32)
 def _decoded(frame: StoredFrame) -> Frame:
-    """Several readings, and all pages of some minutes, compare with the same frame."""
+    """Several readings, and all pages of some minutes, compare with the same frame.
+
+    Alerts compare every venue with four times.
+    """
     return Frame(frame.at, _DECODER.decode(decompress(b64decode(frame.body))))
 
 

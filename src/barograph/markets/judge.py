@@ -4,7 +4,7 @@
 briefs judge by the evidence that a conclusion carries.
 """
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple, TypeVar
@@ -71,6 +71,7 @@ from barograph.venues.records import (
     LongAccountShares,
     Perpetual,
     Perpetuals,
+    Side,
     majors_of,
     without_open_interest,
 )
@@ -164,7 +165,7 @@ class MarketJudge:
         """What each major settled in every eight hours, by base asset and end, if there is another
         venue to compare with."""
 
-        self._trailing = TrailingRecord()
+        self.trailing = TrailingRecord()
         self._frames = FrameRecord()
         self._framed: int | None = None
         self.last_known, self._known_minute = LastKnown(), 0
@@ -208,7 +209,7 @@ class MarketJudge:
     async def load_trailing(self, tx: Transaction, now: int) -> None:
         """Load the record that rules compare with; hours may have been back-filled since."""
         bases = _majors_of(self.venue, self._bases)
-        self._trailing = await store.recent_record(tx, self.venue, bases, now)
+        self.trailing = await store.recent_record(tx, self.venue, bases, now)
 
     async def load_settled(self, tx: Transaction, now: int) -> None:
         """Load the reports of the majors' settled funding, and note which of them are new."""
@@ -216,7 +217,7 @@ class MarketJudge:
         for contract, base in _majors_of(self.venue, self._bases).items():
             name = ContractName(self.venue, contract)
             reports = await store.recent_settled_rates(tx, name, now)
-            known = self._trailing.settled[contract] = known_settlements(reports, now)
+            known = self.trailing.settled[contract] = known_settlements(reports, now)
             new = (each for each in known if each.read_at > self._reports_until)
             self._settled += [each for each in new if not each.is_backfilled]
             newest = max([newest, *(report.read_at for report in reports)])
@@ -241,6 +242,21 @@ class MarketJudge:
     def watched(self, start: int, end: int) -> None:
         """Record that the stream missed nothing from `start` to `end`."""
         self._liquidations.watched(start, end)
+
+    def liquidated_between(
+        self, start: int, end: int
+    ) -> tuple[dict[tuple[str, Side], float], bool]:
+        """What was liquidated between two whole minutes, in USD by coin in upper case and side.
+
+        The empty name is all coins. Also whether the sides were disputed at any time of it.
+        """
+        sums: dict[tuple[str, Side], float] = defaultdict(float)
+        for (contract, side), usd in self._liquidations.between(start, end).items():
+            coin, _ = coin_of(self.venue, self._bases.get(contract, contract))
+            sums[coin.upper(), side] += usd
+            sums["", side] += usd
+        was_disputed = bool(self.trailing.disputed_sides.within(start, end))
+        return sums, was_disputed or "liquidation-side" in self.disputed
 
     def check(self, reading: Perpetuals) -> None:
         """Check that a reading lists no more contracts than can be right.
@@ -270,13 +286,13 @@ class MarketJudge:
         live = _bases(reading)
         self._bases |= live  # a delisted contract keeps its name while its liquidations count
         self._liquidations.leave_out(frozenset(reading.not_crypto))
-        self._trailing.forget_after(reading.as_of + AHEAD)
+        self.trailing.forget_after(reading.as_of + AHEAD)
         previous, self.regime = self.regime, self._judge_regime(reading)
         change = RegimeChange(reading.as_of, self.regime.label, self.regime.funding_8h_pct)
         self._events += self._regime_events(previous, change)
         self._listings = self._list_contracts(reading)
         closed = self._liquidations.closed_hours(
-            reading.as_of, self._trailing.newest_liquidation_hour
+            reading.as_of, self.trailing.newest_liquidation_hour
         )
         outage = None if now is None or not self.is_in_use else self._outage(reading.as_of)
         sides = self._disputed_sides(reading.as_of if now is None else now)
@@ -367,7 +383,7 @@ class MarketJudge:
             self._events.clear()
             self._listing_changes.clear()
         for hour in conclusion.liquidation_hours:
-            self._trailing.add_liquidation_hour(hour)
+            self.trailing.add_liquidation_hour(hour)
         for row in conclusion.readings:
             self._recorded[row.resolution] = row.at
             self._add_to_trailing(row)
@@ -414,7 +430,7 @@ class MarketJudge:
             liquidations=self._totals(at),
             last_hour=self._liquidations.last_hour(at),
             min_watched_pct=self._settings.liquidations_min_coverage_pct,
-            trailing=self._trailing,
+            trailing=self.trailing,
             closed_hour=closed[0] if closed else None,
             closed_hour_assets=self._liquidations.assets(closed[0].at, self._bases)
             if closed
@@ -429,7 +445,7 @@ class MarketJudge:
     def _totals(self, at: int) -> LiquidationTotals:
         """The liquidations of 24 hours; without sides if these were disputed at any time of it."""
         totals = self._liquidations.totals(at, self._bases)
-        was_disputed = self._trailing.disputed_sides.within(at - DAY, at)
+        was_disputed = self.trailing.disputed_sides.within(at - DAY, at)
         if not was_disputed and "liquidation-side" not in self.disputed:
             return totals
         return replace(totals, long_pct=None, by_contract=None)
@@ -439,7 +455,7 @@ class MarketJudge:
         dispute = self.disputed.get("liquidation-side")
         if dispute is None:
             return []
-        self._trailing.disputed_sides.add(dispute.since, until)
+        self.trailing.disputed_sides.add(dispute.since, until)
         return [(dispute.since, until)]
 
     def _fresh_share(self, contract: str, now: int) -> float | None:
@@ -519,7 +535,7 @@ class MarketJudge:
                 row.open_interest_coins if is_fair else None,
                 funding_8h_pct=None if "funding" in row.disputed else row.funding_8h_pct,
             )
-            self._trailing.add_hour(base, hour)
+            self.trailing.add_hour(base, hour)
 
     def _publications(
         self, reading: Perpetuals, regime: Regime, totals: LiquidationTotals
@@ -591,6 +607,10 @@ class MarketJudge:
         """Forget the values since a disputed error may have begun."""
         self._frames.forget_from(since)
         self.last_known = without(self.last_known, since, self._frames.newest_first())
+
+    def frame_near(self, at: int) -> Frame:
+        """The frame nearest to a time of the last 24 hours; an empty one if none is near."""
+        return self._frames.near(at)
 
     def day_before(self, reading: Perpetuals) -> Frame:
         """The frame of 24 hours before a reading."""

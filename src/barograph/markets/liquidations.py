@@ -261,6 +261,10 @@ class LiquidationTracker:
         start = end - HOUR if newest is None else max(newest + HOUR, known_since)
         return [self._hour(each) for each in range(start, end, HOUR)]
 
+    def between(self, start: int, end: int) -> Mapping[tuple[str, Side], float]:
+        """What was liquidated between two whole minutes, in USD by contract and side."""
+        return self._window.between(start, end)
+
     def assets(self, start: int, bases: Mapping[str, str]) -> list[tuple[str, float]]:
         """What was liquidated of each asset in the hour from `start`, the largest first."""
         assets: dict[str, float] = defaultdict(float)

@@ -325,21 +325,30 @@ async def recorded_totals(
         each if each.delisted_at else each._replace(delisted_at=ends.get(each.name))
         for each in listings
     ]
-    names: dict[tuple[str, str], ContractName] = {each.name: each.name for each in listings}
-    value, disputed = _TOTALLED[measure]
-    sql = _TOTALS.format(value=value, disputed=disputed, weight=undisputed("open_interest_usd"))
+    names = {each.name for each in listings}
 
     async def samples(start: int, end: int) -> list[Sample]:
-        rows = await tx.fetch(sql, listings[0].asset, resolution, start, end, grid.step)
-        return [Sample(names[row[:2]], *row[2:]) for row in rows if row[:2] in names]
+        wanted = range(start, end, grid.step)
+        found = await recorded_samples(tx, resolution, measure, listings[0].asset, wanted)
+        return [each for each in found if each.name in names]
 
     found = await samples(grid.start, grid.stop)
-    if names.keys() - {each.name for each in found if each.at == grid.start}:
+    if names - {each.name for each in found if each.at == grid.start}:
         found += await samples(grid.start - KEPT_FOR // grid.step * grid.step, grid.start)
     points = total_points(measure, found, listings, grid)
     if points[-1].missing and now - points[-1].at < GRACE:
         points.pop()  # late, which is not missing yet
     return points
+
+
+async def recorded_samples(
+    tx: Transaction, resolution: Resolution, measure: Measure, asset: str, grid: range
+) -> list[Sample]:
+    """A measure of a coin at every venue that ever listed it, whose start fits the step."""
+    value, disputed = _TOTALLED[measure]
+    sql = _TOTALS.format(value=value, disputed=disputed, weight=undisputed("open_interest_usd"))
+    rows = await tx.fetch(sql, asset, resolution, grid.start, grid.stop, grid.step)
+    return [Sample(ContractName(*row[:2]), *row[2:]) for row in rows]
 
 
 async def recorded_contract(

@@ -1,0 +1,243 @@
+"""The values that rules look at, from the newest readings of all venues."""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from barograph.alerts.rules import ALL, GAP, LIQUIDATED, PERIODS, Measure, When, Within
+from barograph.kit.timestamps import HOUR, MINUTE
+from barograph.markets.evidence import change_pct, open_interest_coins
+from barograph.markets.judge import MarketJudge
+from barograph.markets.last_known import KEPT_FOR
+from barograph.venues.records import PastValues, Perpetuals, Side, eight_hour_rate
+
+LATE = 10 * MINUTE
+"""How long after it is due an hour or a settlement may still be missing."""
+
+MIN_VENUES = 2
+SPREAD: Measure = "funding-spread"
+_SIDES: Mapping[str, Sequence[Side]] = {
+    "liquidations": ("long", "short"),
+    "long-liquidations": ("long",),
+    "short-liquidations": ("short",),
+}
+
+
+_Contract = tuple[int, str, Any]
+"""The multiplier and the name of a contract, and a `Perpetual` or its `PastValues`."""
+
+
+class Key(NamedTuple):
+    """What a value is, and in which direction rules look at it: `crosses` is `above`."""
+
+    measure: Measure
+    symbol: str
+    venue: str
+    within: Within | None
+    when: When
+
+
+class Value(NamedTuple):
+    """A value, the venues that it consists of, and since when it is known without a gap."""
+
+    value: float
+    members: Collection[str] = ()
+    since: int = 0
+
+
+class Part(NamedTuple):
+    """What a venue adds to a value, and its weight."""
+
+    value: float
+    weight: float
+
+
+class _CoinValues(NamedTuple):
+    """A coin at a venue at one time, per single coin; None for what is unknown or disputed."""
+
+    at: int
+    price: float | None = None
+    funding: float | None = None
+    usd: float | None = None
+    coins: float | None = None
+    since: int = 0
+    """Since when there was no gap; 0 if since before this collector started."""
+
+    def part(self, key: Key) -> Part | None:
+        """What the venue adds to a value; None if that is unknown."""
+        is_interest = key.measure == "open-interest"
+        value = self.price if key.measure == "price" else self.funding
+        if is_interest:
+            value = self.usd if key.within is None else self.coins
+        weight = self.usd if key.measure == "funding" and key.venue == ALL else 1.0
+        return None if value is None or not weight else Part(value, weight)
+
+
+class LatestValues:
+    """The newest values of every coin at every venue, and those that changes compare with."""
+
+    def __init__(self, markets: Mapping[str, MarketJudge]) -> None:
+        self._markets = markets
+        self._known: dict[tuple[Measure, str, str], _CoinValues] = {}
+        """The newest values that have a measure, by venue and coin."""
+
+        self._contracts: dict[tuple[str, str], Sequence[tuple[int, str]]] = {}
+        """The contracts of a coin at a venue with their multipliers, the largest first."""
+
+        self._kept: dict[object, tuple[int, Any]] = {}
+        """What is the same for a minute."""
+
+    def load(self) -> None:
+        """Take the last known values of all venues."""
+        for venue, market in self._markets.items():
+            at = 0 if market.reading is None else market.reading.as_of
+            self._know(venue, "", _CoinValues(at, 0.0))
+            groups: dict[str, list[_Contract]] = defaultdict(list)
+            times: dict[str, int] = {}
+            for name, each in market.last_known.contracts.items():
+                if not each.is_other_asset:
+                    usd, coins = each.open_interest_usd, each.open_interest_coins
+                    values = PastValues(each.price, usd, coins, each.funding_8h_pct)
+                    groups[each.asset.upper()].append((each.multiplier, name, values))
+                    times[each.asset.upper()] = each.at
+            for symbol, group in groups.items():
+                ordered = self._ordered(venue, symbol, group)
+                self._know(venue, symbol, _coin_values(times[symbol], ordered))
+
+    def take(self, reading: Perpetuals, symbols: Collection[str]) -> None:
+        """Take the values of some coins from a live reading, without what is doubted."""
+        at, venue, market = reading.as_of, reading.venue, self._markets[reading.venue]
+        disputed = {*market.disputed, *(("funding",) if reading.doubted_rates else ())}
+        others = market.other_assets or ()
+        groups: dict[str, list[_Contract]] = defaultdict(list)
+        for each in reading.contracts:
+            symbol = each.asset.upper()
+            if symbol in symbols and each.contract not in others:
+                groups[symbol].append((each.multiplier, each.contract, each))
+        self._know(venue, "", _CoinValues(at, 0.0, since=at))
+        for symbol, group in groups.items():
+            values = _coin_values(at, self._ordered(venue, symbol, group), disputed)
+            self._know(venue, symbol, values._replace(since=at))
+
+    def _ordered(self, venue: str, symbol: str, contracts: list[_Contract]) -> list[_Contract]:
+        contracts.sort(key=lambda each: -(each[2].open_interest_usd or 0.0))
+        self._contracts[venue, symbol] = [each[:2] for each in contracts]
+        return contracts
+
+    def _know(self, venue: str, symbol: str, values: _CoinValues) -> None:
+        measures: Sequence[Measure] = ("price", "funding", "open-interest")
+        for measure, value in zip(measures, values[1:4], strict=True):
+            before = self._known.get((measure, venue, symbol))
+            if value is not None:
+                is_new = before is None or values.at - before.at > GAP
+                since = values.since if before is None or is_new else before.since
+                self._known[measure, venue, symbol] = values._replace(since=since)
+
+    def of(self, key: Key, at: int) -> Value | None:
+        """A value at the time of a reading; None if it is unknown."""
+        if key.measure in LIQUIDATED:
+            return self._liquidated(key, at)
+        if key.measure not in {"volatility", "settled-funding"}:
+            return self._live(key, at)
+        value = (self._volatility if key.measure == "volatility" else self._settled)(key, at)
+        return (
+            None if value is None else Value(value, since=self._known["price", key.venue, ""].since)
+        )
+
+    def _live(self, key: Key, at: int) -> Value | None:
+        """Of one venue from this reading, or of all from what was known last."""
+        is_spread, is_total = key.measure == SPREAD, key.venue == ALL
+        age = GAP if is_spread else KEPT_FOR if is_total else 0
+        measure: Measure = "funding" if is_spread else key.measure
+        known, since = {}, 0
+        for venue in self._markets if is_total else (key.venue,):
+            values = self._known.get((measure, venue, key.symbol))
+            if values is not None and at - values.at <= age:
+                ends = [values] if key.within is None else [self._past(venue, key, at), values]
+                parts = [part for each in ends if (part := each.part(key)) is not None]
+                if len(parts) == len(ends):
+                    known[venue], since = parts, max(since, values.since)
+        value = combined(key, known)
+        return None if value is None else Value(value, [*known], since)
+
+    def _past(self, venue: str, key: Key, at: int) -> _CoinValues:
+        """The coin as it was, if we know all contracts that it has now."""
+        assert key.within is not None
+        values: dict[str, _CoinValues]
+        minute, (frame, values) = self._kept.get((venue, key.within), (0, (None, {})))
+        if minute != at // MINUTE:
+            nearest = self._markets[venue].frame_near(at - PERIODS[key.within])
+            frame, values = nearest, values if nearest is frame else {}
+            self._kept[venue, key.within] = at // MINUTE, (frame, values)
+        if key.symbol not in values:
+            names = self._contracts.get((venue, key.symbol), ())
+            past = [(scale, n, frame.contracts[n]) for scale, n in names if n in frame.contracts]
+            is_whole = past and len(past) == len(names)
+            values[key.symbol] = _coin_values(frame.at, past) if is_whole else _CoinValues(0)
+        return values[key.symbol]
+
+    def _liquidated(self, key: Key, at: int) -> Value | None:
+        """The sum of the last whole minutes."""
+        assert key.within is not None
+        sides, total, until = _SIDES[key.measure], 0.0, at // MINUTE * MINUTE
+        for venue in self._markets if key.venue == ALL else (key.venue,):
+            place = venue, key.within, "liquidations"
+            minute, found = self._kept.get(place, (0, None))
+            if minute != until:
+                start = until - PERIODS[key.within]
+                found = self._markets[venue].liquidated_between(start, until)
+                self._kept[place] = until, found
+            sums, are_disputed = found
+            if are_disputed and len(sides) == 1:
+                return None
+            total += sum(sums.get((key.symbol, side), 0.0) for side in sides)
+        return Value(total)
+
+    def _volatility(self, key: Key, at: int) -> float | None:
+        hours = self._markets[key.venue].trailing.hours(key.symbol, at - HOUR - LATE)
+        return hours[-1].volatility_pct if hours else None
+
+    def _settled(self, key: Key, at: int) -> float | None:
+        """What was settled last, unless we read the report too late to judge by it."""
+        (_, contract), *_ = self._contracts.get((key.venue, key.symbol)) or [(1, "")]
+        for last in self._markets[key.venue].trailing.settled.get(contract, ())[-1:]:
+            if not last.is_backfilled and at - last.at <= last.funding_interval_hours * HOUR + LATE:
+                return eight_hour_rate(last.funding_rate_pct, last.funding_interval_hours)
+        return None
+
+
+def combined(key: Key, known: Mapping[str, Sequence[Part]]) -> float | None:
+    """The value that venues add up to, each with its parts at the times that are compared.
+
+    Funding is weighted by open interest. Its changes are in percentage points, others in percent.
+    """
+    if len(known) < (MIN_VENUES if key.measure == SPREAD else 1):
+        return None
+    totals = [_total(key.measure, parts) for parts in zip(*known.values(), strict=True)]
+    if key.within is None or key.measure == "funding":
+        return totals[-1] - sum(totals[:-1])
+    first, last = totals
+    return change_pct(first, last) if first > 0 else None
+
+
+def _total(measure: Measure, parts: Sequence[Part]) -> float:
+    values = [value for value, _ in parts]
+    if measure == SPREAD:
+        return max(values) - min(values)
+    if measure == "open-interest":
+        return sum(values)
+    return sum(value * weight for value, weight in parts) / sum(weight for _, weight in parts)
+
+
+def _coin_values(
+    at: int, contracts: Sequence[_Contract], disputed: Collection[str] = ()
+) -> _CoinValues:
+    """The values of a coin from its contracts, the largest first; open interest is their sum."""
+    multiplier, _, largest = contracts[0]
+    price = None if "price" in disputed else largest.last_price / multiplier
+    funding = None if "funding" in disputed else largest.funding_8h_pct
+    sizes = [each.open_interest_usd for *_, each in contracts]
+    if price is None or "open-interest" in disputed or None in sizes:
+        return _CoinValues(at, price, funding)
+    coins = sum(scale * (open_interest_coins(each) or 0.0) for scale, _, each in contracts)
+    return _CoinValues(at, price, funding, sum(sizes), coins)
