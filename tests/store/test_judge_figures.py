@@ -9,7 +9,7 @@ import pytest
 
 from barograph.collector.judge import Conclusion, Judge, known_figures
 from barograph.errors import Throttled
-from barograph.kit.database import Database, DatabaseUnavailable, Work
+from barograph.kit.database import Database, DatabaseUnavailable, Row, Value, Work
 from barograph.kit.timestamps import DAY, MINUTE
 from barograph.macro.evidence import MacroEvidence
 from barograph.macro.records import (
@@ -66,6 +66,9 @@ class Plug(DatabaseDouble):
         if self.is_out:
             raise DatabaseUnavailable("the plug is pulled")
         return await super().read(work)
+
+    async def fetch(self, sql: str, *values: Value) -> list[Row]:
+        return await self._database.fetch(sql, *values)
 
 
 class Room(Steps):

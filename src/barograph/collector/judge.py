@@ -6,6 +6,7 @@ The live collector and the demo's replay both use it.
 import logging
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
@@ -155,14 +156,10 @@ class Judge:
         That is daily figures, settled funding and hours back-filled since.
         While they can't be read, the last ones are used until they are too old.
         """
-        try:
+        with suppress(DatabaseUnavailable):  # the next write fails too, which is logged
             await self._alerts.refresh(database, now)
-            if now // MINUTE != self._macro.at // MINUTE:
-                await self._refresh_record(database, now)
-        except DatabaseUnavailable as error:
-            log.warning("stored data not read", extra={"reason": str(error)})
-
-    async def _refresh_record(self, database: Database, now: int) -> None:
+        if now // MINUTE == self._macro.at // MINUTE:
+            return
 
         async def work(tx: Transaction) -> None:
             self._macro = await known_figures(tx, self._settings, now)
@@ -173,7 +170,10 @@ class Judge:
                     self._filled_at[venue] = filled_at
                 await market.load_settled(tx, now)
 
-        await database.read(work)
+        try:
+            await database.read(work)
+        except DatabaseUnavailable as error:
+            log.warning("stored data not read", extra={"reason": str(error)})
 
     def of(self, venue: str) -> MarketJudge:
         """What judges one venue; it takes that venue's samples and liquidations."""
