@@ -47,7 +47,8 @@ def test_secret_is_shown_once_and_the_endpoint_waits_for_its_challenge(
     deliveries = empty_service.ask(f"{WEBHOOKS_PATH}/{new['id']}/deliveries", x_api_key=key)
 
     assert made.status == 201
-    assert list(new) == ["id", "url", "types", "symbols", "state", "created_at", "secret"]
+    members = ["id", "url", "types", "symbols", "format", "state", "created_at", "secret"]
+    assert list(new) == members
     assert (new["types"], new["symbols"], new["state"]) == (["regime.changed"], ["BTC"], "pending")
     assert new["secret"].startswith("whsec_")
     assert new["secret"] not in listed.body.decode()
@@ -121,7 +122,29 @@ def test_malformed_registration_gets_400_and_stores_nothing(service: Service, bo
 
 def test_an_unknown_member_is_told_which_members_there_are(service: Service) -> None:
     answer = register(service, key_of(service), {"url": URL, "type": "regime.changed"})
-    assert answer.json() == {"error": "unknown member `type`; the members are url, types, symbols"}
+    members = "url, types, symbols, format"
+    assert answer.json() == {"error": f"unknown member `type`; the members are {members}"}
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ({"url": "https://api.telegram.org/bot1:a/sendMessage", "format": "telegram"}, "chat_id"),
+        ({"url": "https://ntfy.sh/", "format": "ntfy"}, "topic"),
+        ({"url": URL, "format": "slack", "types": ["regime.changed"]}, "leave out types"),
+        ({"url": URL, "format": "irc"}, "format"),
+    ],
+)
+def test_chat_target_that_can_not_work_is_refused(
+    service: Service, body: dict[str, Any], why: str
+) -> None:
+    answer = register(service, key_of(service), body)
+    assert (answer.status, why in answer.json()["error"]) == (400, True)
+
+
+def test_chat_target_is_active_at_once(service: Service) -> None:
+    made = register(service, key_of(service), {"url": "https://ntfy.sh/me", "format": "ntfy"})
+    assert (made.status, made.json()["state"], made.json()["format"]) == (201, "active", "ntfy")
 
 
 def test_registrations_are_limited_per_mailbox(service: Service) -> None:

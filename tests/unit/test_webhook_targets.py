@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis.strategies import ip_addresses
 
 from barograph.errors import InvalidRequest
-from barograph.webhooks.targets import Target, is_allowed, is_public, parse_target
+from barograph.webhooks.targets import Target, check_target, is_allowed, is_public, parse_target
 
 
 @pytest.mark.parametrize(
@@ -77,3 +77,10 @@ def test_address_is_split_into_what_we_connect_to() -> None:
     assert (plain, plain.authority) == (("https", "example.com", 443, "/"), "example.com")
     assert full == ("https", "2606:4700::1", 8443, "/?a=1")
     assert full.authority == "[2606:4700::1]:8443"
+
+
+def test_address_of_the_service_itself_is_refused() -> None:
+    own = "https://Barograph.example/api/v1/webhooks"
+    with pytest.raises(InvalidRequest, match="this service"):
+        check_target(own, "json", "https://barograph.example", allow_local=False)
+    check_target("https://chat.example/a", "slack", "https://barograph.example", allow_local=False)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from secrets import token_hex, token_urlsafe
+from typing import NamedTuple
 
 import msgspec
 
@@ -140,6 +141,53 @@ async def find_message(queryable: Queryable, token: str) -> AlertMessage | None:
     return await _MESSAGE_BY_TOKEN.first(queryable, token) if token.isprintable() else None
 
 
+async def new_messages(queryable: Queryable, after: int, limit: int) -> list[AlertMessage]:
+    """The messages of all mailboxes that follow one, oldest first."""
+    return await _NEW_MESSAGES.fetch(queryable, after, limit)
+
+
+async def alert_of(queryable: Queryable, public_id: str) -> Alert | None:
+    """An alert of any mailbox."""
+    return await _BY_ID.first(queryable, public_id)
+
+
+async def mail_of(
+    queryable: Queryable, message: AlertMessage, since: int
+) -> tuple[str | None, int]:
+    """The address of the owner, and how many messages they had since then, this one included.
+
+    They have no address while they have no valid key. Messages are counted up to a thousand.
+    """
+    [(email, count)] = await queryable.fetch(_MAIL_OF, message.mailbox, message.id, since)
+    return email, count
+
+
+async def last_fired(queryable: Queryable) -> dict[tuple[str, str], int]:
+    """When each alert about events last fired, by coin."""
+    rows = await queryable.fetch(_LAST_FIRED)
+    return {(alert, symbol): at for alert, symbol, at in rows}
+
+
+class Position(NamedTuple):
+    """How far the collector got."""
+
+    event: int = -1
+    """The last event that was compared with the rules; below zero before the first."""
+
+    mailed: int = 0
+    """The last message that is in the outbox, if it has to be."""
+
+
+async def position_of(queryable: Queryable) -> Position:
+    """How far the collector got."""
+    return await _POSITION.first(queryable) or Position()
+
+
+async def save_position(tx: Transaction, position: Position) -> None:
+    """Note how far the collector got."""
+    await tx.execute(_SAVE_POSITION, *position)
+
+
 async def forget_messages(tx: Transaction, now: int) -> None:
     """Delete old messages, and states that were stored while their alert was stopped."""
     await tx.execute(_FORGET, now - KEPT)
@@ -203,6 +251,19 @@ _MESSAGES = _messages("WHERE mailbox = $1 ORDER BY id DESC LIMIT $2")
 _MESSAGES_OF_ALERT = _messages("WHERE mailbox = $1 AND alert = $3 ORDER BY id DESC LIMIT $2")
 _MESSAGES_AFTER = _messages("WHERE mailbox = $1 AND id > $2 ORDER BY id LIMIT $3")
 _MESSAGE_BY_TOKEN = _messages("WHERE token = $1")
+_NEW_MESSAGES = _messages("WHERE id > $1 ORDER BY id LIMIT $2")
+_MAIL_OF = """
+SELECT (SELECT email FROM api_keys WHERE mailbox = $1 AND revoked_at IS NULL), count(*) FROM (
+    SELECT id FROM alert_messages WHERE mailbox = $1 AND id <= $2 AND stored_at > $3
+    ORDER BY id DESC LIMIT 1000
+) AS newest
+"""
+_LAST_FIRED = "SELECT alert, symbol, fired_at FROM alert_states WHERE venue = ''"
+_POSITION = Statement(Position, "SELECT {columns} FROM alert_position")
+_SAVE_POSITION = """
+INSERT INTO alert_position (id, message, event, mailed) VALUES (1, 0, $1, $2)
+ON CONFLICT (id) DO UPDATE SET event = $1, mailed = $2
+"""
 _FORGET = "DELETE FROM alert_messages WHERE stored_at < $1"
 _FORGET_STATES = """
 DELETE FROM alert_states WHERE alert NOT IN (SELECT id FROM alerts WHERE state = 'active')

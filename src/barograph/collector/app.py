@@ -8,6 +8,7 @@ from typing import Final
 
 from barograph.accuracy.assess import record_definition
 from barograph.collector.backfill import BackfillJob
+from barograph.collector.jobs.alerts import AlertJob, alert_requests
 from barograph.collector.jobs.deliveries import MailJob, ReconcileJob, WebhookJob
 from barograph.collector.jobs.job import Job
 from barograph.collector.jobs.market_data import (
@@ -113,6 +114,8 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
         ledger = Ledger(history, clock)
         sources = macro_sources(settings, files, clock=clock)
         keys = partial(shared_webhook_keys, database, settings)
+        next_alert = alert_requests(database, settings.base_url, clock)
+        deliveries = Deliveries(database, sender.post, clock, keys, next_alert)
         jobs: list[Job] = [
             MacroJob(
                 sources,
@@ -127,7 +130,8 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
             ),
             LogEntryJob(LogEntries(database, ledger, settings.base_url, clock)),
             AccuracyJob(settings, database, ledger, clock=clock),
-            WebhookJob(database, Deliveries(database, sender.post, clock, keys), clock=clock),
+            WebhookJob(database, deliveries, clock=clock),
+            AlertJob(database, settings.base_url, clock=clock),
         ]
         if mail is not None:
             jobs.append(MailJob(database, mail, clock=clock))

@@ -5,6 +5,7 @@ crash between sending and deleting it goes out again, with the same `Message-ID`
 """
 
 import logging
+from collections.abc import Awaitable, Callable
 from secrets import token_hex
 from typing import NamedTuple, Protocol
 
@@ -44,6 +45,19 @@ class Mail(NamedTuple):
     body: str
     attempts: int
     give_up_at: int
+    created_at: int = 0
+    stop_url: str | None = None
+    """The link that stops what it is about."""
+
+    message: int | None = None
+    """The message of an alert that it is about."""
+
+    picture: bytes | None = None
+    """A PNG to attach."""
+
+
+Picture = Callable[[int], Awaitable[bytes | None]]
+"""Draws the picture of the message of an alert."""
 
 
 class MailSender(Protocol):
@@ -60,13 +74,28 @@ class MailSender(Protocol):
 
 
 async def put_mail(
-    tx: Transaction, recipient: str, subject: str, body: str, *, now: int, give_up_at: int
+    tx: Transaction,
+    recipient: str,
+    subject: str,
+    body: str,
+    *,
+    now: int,
+    give_up_at: int,
+    stop_url: str | None = None,
+    message: int | None = None,
 ) -> None:
     """Store a mail, which is sent if the transaction is committed."""
-    await tx.execute(_PUT, token_hex(16), recipient, subject, body, now, 0, now, give_up_at)
+    row = (token_hex(16), recipient, subject, body, now, 0, now, give_up_at, stop_url, message)
+    await tx.execute(_PUT, *row)
 
 
-async def deliver_due(database: Database, lease: Lease, sender: MailSender, clock: Clock) -> int:
+async def deliver_due(
+    database: Database,
+    lease: Lease,
+    sender: MailSender,
+    clock: Clock,
+    draw: Picture | None = None,
+) -> int:
     """Send the due mails one after the other; returns how many were sent.
 
     A server that does not answer, or asks us to slow down, ends the round. A refusal of one mail
@@ -81,8 +110,11 @@ async def deliver_due(database: Database, lease: Lease, sender: MailSender, cloc
     for mail in await _DUE.fetch(database, now, BATCH):
         if not await _claim(database, lease, mail, clock()):
             continue
+        pictured = mail
+        if draw is not None and mail.message is not None:
+            pictured = mail._replace(picture=await draw(mail.message))
         try:
-            await sender.send(mail)
+            await sender.send(pictured)
         except UpstreamError as error:
             await _note_failure(database, mail, error, clock())
             if not isinstance(error, Undeliverable | Deferred):
@@ -135,12 +167,13 @@ async def _delete(database: Database, mail: Mail) -> None:
 
 _PUT = """
 INSERT INTO outbox
-    (id, recipient, subject, body, created_at, attempts, next_try_at, give_up_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+    (id, recipient, subject, body, created_at, attempts, next_try_at, give_up_at, stop_url, message)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 """
 _DUE = Statement(
     Mail,
     "SELECT {columns} FROM outbox WHERE next_try_at <= $1 ORDER BY next_try_at, id LIMIT $2",
+    picture="NULL",
 )
 _CLAIM = """
 UPDATE outbox SET attempts = attempts + 1, next_try_at = $1

@@ -34,13 +34,15 @@ from barograph.keys.email_address import Address, parse_address
 from barograph.keys.outbox import Deferred, Mail, Undeliverable
 from barograph.kit.clock import Clock
 from barograph.kit.metrics import NO_METRICS, Metrics
-from barograph.kit.timestamps import SECOND
+from barograph.kit.timestamps import MINUTE, SECOND
 from barograph.settings import Settings
 
 SEND_SECONDS = 20.0
 """The time limit of one mail, from connecting until the server accepted it."""
 
 GOODBYE_SECONDS = 2.0
+LATE_MINUTES = 2
+"""An alert that waited longer for the mail server says so."""
 
 _CLOSING = 421
 _TEMPORARY = range(400, 500)
@@ -128,7 +130,16 @@ class SmtpSender:
         message["Date"] = datetime.fromtimestamp(self._clock() // SECOND, UTC)
         message["Message-ID"] = f"<{mail.id}@{self._domain}>"
         message["Auto-Submitted"] = "auto-generated"
-        message.set_content(mail.body)
+        late = (self._clock() - mail.created_at) // MINUTE
+        is_late = mail.stop_url is not None and late > LATE_MINUTES
+        message.set_content(
+            mail.body + (f"\nThis mail was delayed by {late} minutes.\n" if is_late else "")
+        )
+        if mail.stop_url is not None:
+            message["List-Unsubscribe"] = f"<{mail.stop_url}>"
+            message["List-Unsubscribe-Post"] = "List-Unsubscribe=One-Click"  # RFC 8058
+        if mail.picture is not None:
+            message.add_attachment(mail.picture, "image", "png", filename="chart.png")
         return message
 
     def _client(self) -> SMTP:

@@ -503,6 +503,7 @@ def _api_routers(parts: _Parts, seconds: float) -> list[Router]:
             limiter,
             clock,
             resolve=parts.resolve,
+            base_url=settings.base_url,
             allow_local=settings.is_demo,
             keys=load_webhook_keys(settings),
         ),

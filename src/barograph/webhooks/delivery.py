@@ -19,7 +19,7 @@ from barograph.kit.database import Database, Transaction
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import SECOND
 from barograph.webhooks.keys import Keys
-from barograph.webhooks.records import Delivery, Post, Webhook
+from barograph.webhooks.records import AlertRequest, Delivery, NextAlert, Post, Webhook
 from barograph.webhooks.signing import Message, answers, message_body, signed_fields
 from barograph.webhooks.store import last_event, log_delivery, save_webhook
 
@@ -38,13 +38,19 @@ class Deliveries:
     """Sends messages, and records how each attempt went."""
 
     def __init__(
-        self, database: Database, post: Post, clock: Clock, load_keys: Callable[[], Awaitable[Keys]]
+        self,
+        database: Database,
+        post: Post,
+        clock: Clock,
+        load_keys: Callable[[], Awaitable[Keys]],
+        next_alert: NextAlert | None = None,
     ) -> None:
         """Keys are loaded at the first use: a web host may create them after we started."""
         self._database = database
         self._post = post
         self._clock = clock
         self._load_keys = load_keys
+        self._next_alert = next_alert
         self._keys: Keys = ()
 
     async def take_turn(self, webhook: Webhook, lease: Lease) -> None:
@@ -70,6 +76,22 @@ class Deliveries:
             asked = token_urlsafe(24)  # a new one for each attempt
             message = _own_message(webhook, "challenge", self._clock(), {"challenge": asked})
             return await self._attempt(webhook, message._replace(challenge=asked), lease)
+        alert = None if self._next_alert is None else await self._next_alert(webhook)
+        if alert is not None:
+            return await self._send_alert(webhook, alert, lease)
+        return await self._send_event(webhook, lease) if webhook.format == "json" else None
+
+    async def _send_alert(
+        self, webhook: Webhook, alert: AlertRequest, lease: Lease
+    ) -> Webhook | None:
+        number, url, body = alert
+        if not body:
+            skipped = webhook._replace(messages_up_to=number)
+            return await self._save(webhook, skipped, None, lease)
+        message = Message(f"msg_{webhook.id}_alert_{number}", body, alert=number, url=url)
+        return await self._attempt(webhook, message, lease)
+
+    async def _send_event(self, webhook: Webhook, lease: Lease) -> Webhook | None:
         events = await events_after(self._database, webhook.delivered_up_to, SCANNED)
         wanted = webhook.wanted
         for event in events:
@@ -87,6 +109,9 @@ class Deliveries:
         now = self._clock()
         if delivery.failure is None:
             after = webhook.after_success(message.event or 0, now)
+            if message.alert is not None:
+                events = webhook.delivered_up_to
+                after = after._replace(delivered_up_to=events, messages_up_to=message.alert)
             return await self._save(webhook, after, delivery, lease)
         jitter = SystemRandom().uniform(1 - JITTER, 1 + JITTER)
         after = webhook.after_failure(delivery.status, now, jitter)
@@ -101,7 +126,7 @@ class Deliveries:
         fields = signed_fields(message, webhook.secrets(started), self._keys, started)
         status, failure = None, None
         try:
-            status, start = await self._post(webhook.url, fields, message.body)
+            status, start = await self._post(message.url or webhook.url, fields, message.body)
         except UpstreamError as error:
             failure = error.kind
         else:

@@ -31,7 +31,7 @@ from barograph.kit.wire import (
 )
 from barograph.limits.rate_limits import WEBHOOKS, RateLimiter
 from barograph.webhooks.keys import Keys
-from barograph.webhooks.records import MAX_WEBHOOKS, State, words
+from barograph.webhooks.records import MAX_WEBHOOKS, Format, State, words
 from barograph.webhooks.signing import key_id, public_key_text
 from barograph.webhooks.store import (
     add_webhook,
@@ -41,7 +41,7 @@ from barograph.webhooks.store import (
     rotate_secret,
     webhooks_of,
 )
-from barograph.webhooks.targets import MAX_URL, parse_target
+from barograph.webhooks.targets import MAX_URL, check_target
 
 WEBHOOKS_PATH = "/api/v1/webhooks"
 WEBHOOK_KEY_PATH = "/api/v1/webhook-key"
@@ -64,6 +64,10 @@ class WebhookRequest(BaseModel):
     symbols: Annotated[
         list[Symbol], Field(max_length=MAX_SYMBOLS, description="Default: all events.")
     ] = []
+    format: Annotated[
+        Format,
+        Field(description="`json` gets events and alerts. A chat service gets alerts only."),
+    ] = "json"
 
 
 class RegisteredWebhook(WireModel):
@@ -73,6 +77,7 @@ class RegisteredWebhook(WireModel):
     url: str
     types: Annotated[list[EventType], Words, Field(description="Empty for all.")]
     symbols: Annotated[list[str], Words, Field(description="Empty for all.")]
+    format: Format
     state: State
     created_at: Time
 
@@ -137,6 +142,7 @@ def webhook_routes(
     clock: Clock,
     *,
     resolve: Resolve,
+    base_url: str,
     allow_local: bool,
     keys: Keys,
 ) -> ApiRouter:
@@ -160,10 +166,14 @@ def webhook_routes(
     async def create(request: Request) -> Response:
         owner = await limiter.owner(request.scope)
         asked = read_model(WebhookRequest, await json_body(request, MAX_BODY_BYTES), EXAMPLE)
-        parse_target(asked.url, allow_local=allow_local)
+        check_target(asked.url, asked.format, base_url, allow_local=allow_local)
         wanted = _filter(asked, resolve)
         await limiter.count(WEBHOOKS, owner)
-        new = await database.write(lambda tx: add_webhook(tx, owner, asked.url, wanted, clock()))
+        new = await database.write(
+            lambda tx: add_webhook(
+                *(tx, owner, asked.url, wanted, clock()), webhook_format=asked.format
+            )
+        )
         body = CreatedWebhook.model_validate(new, from_attributes=True)
         return private_response(201, body.encode())
 
@@ -220,6 +230,8 @@ def _published(keys: Keys) -> Document:
 
 
 def _filter(asked: WebhookRequest, resolve: Resolve) -> EventFilter:
+    if asked.format != "json" and (asked.types or asked.symbols):
+        raise InvalidRequest("a chat service gets no events: leave out types and symbols")
     try:
         return EventFilter(frozenset(asked.types), frozenset(map(resolve, asked.symbols)))
     except NotFound as error:

@@ -9,6 +9,8 @@ from barograph.events.query import EventFilter
 from barograph.kit.timestamps import HOUR, MINUTE, SECOND
 
 State = Literal["pending", "active", "failed", "disabled"]
+Format = Literal["json", "telegram", "discord", "slack", "ntfy", "matrix"]
+"""`json` gets events and alerts. The others are those of chat services, which get alerts only."""
 
 MAX_WEBHOOKS = 5
 """The most webhooks per mailbox, in any state."""
@@ -50,6 +52,10 @@ class Webhook(NamedTuple):
 
     is_slow: bool = False
     """Whether it answered slowly or not at all; read only with the endpoints that are due."""
+
+    format: Format = "json"
+    messages_up_to: int = 0
+    """The last message of an alert that was delivered or is for other targets."""
 
     def secrets(self, now: int) -> list[str]:
         """What signs now, the newest first."""
@@ -117,6 +123,17 @@ class Reply(NamedTuple):
 
 Post = Callable[[str, dict[str, str], bytes], Awaitable[Reply]]
 """Sends header fields and a body to a URL; raises UpstreamError if there was no answer."""
+
+
+class AlertRequest(NamedTuple):
+    """The next message of the owner's alerts; its body is empty if it is for other targets."""
+
+    number: int
+    url: str = ""
+    body: bytes = b""
+
+
+NextAlert = Callable[[Webhook], Awaitable[AlertRequest | None]]
 
 
 class TooManyWebhooks(RequestError):

@@ -30,6 +30,12 @@ class Message(NamedTuple):
     challenge: str | None = None
     """What the endpoint has to answer."""
 
+    alert: int | None = None
+    """The number of its alert."""
+
+    url: str = ""
+    """Where it goes, if not to the address of the webhook itself."""
+
 
 def new_secret() -> str:
     """A secret for one endpoint."""

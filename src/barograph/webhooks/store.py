@@ -8,7 +8,14 @@ from barograph.events.query import EventFilter
 from barograph.keys.outbox import put_mail
 from barograph.kit.database import Queryable, Statement, Transaction
 from barograph.kit.timestamps import DAY, SECOND, iso_timestamp
-from barograph.webhooks.records import MAX_WEBHOOKS, Delivery, TooManyWebhooks, Webhook
+from barograph.webhooks.records import (
+    MAX_WEBHOOKS,
+    Delivery,
+    Format,
+    State,
+    TooManyWebhooks,
+    Webhook,
+)
 from barograph.webhooks.signing import new_secret
 
 KEPT_DELIVERIES = 100
@@ -21,9 +28,15 @@ SUBJECT = "Your Barograph webhook was switched off"
 
 
 async def add_webhook(
-    tx: Transaction, mailbox: str, url: str, wanted: EventFilter, now: int
+    tx: Transaction,
+    mailbox: str,
+    url: str,
+    wanted: EventFilter,
+    now: int,
+    *,
+    webhook_format: Format = "json",
 ) -> Webhook:
-    """Store a new endpoint, to be challenged at once.
+    """Store a new endpoint, to be challenged at once; a chat service can't answer a challenge.
 
     Raises:
         TooManyWebhooks: the mailbox has enough of them.
@@ -32,8 +45,15 @@ async def add_webhook(
         raise TooManyWebhooks
     types, symbols = (",".join(sorted(names)) for names in (wanted.types, wanted.symbols))
     texts = (f"wh_{token_hex(8)}", mailbox, url, types, symbols, new_secret())
-    await tx.execute(_ADD, *texts, "pending", now)
-    return Webhook(*texts, "pending", created_at=now, delivered_up_to=0, next_try_at=now)
+    state: State = "pending" if webhook_format == "json" else "active"
+    await tx.execute(_ADD, *texts, state, now, webhook_format)
+    return Webhook(
+        *(*texts, state),
+        created_at=now,
+        delivered_up_to=0,
+        next_try_at=now,
+        format=webhook_format,
+    )
 
 
 async def webhooks_of(queryable: Queryable, mailbox: str) -> list[Webhook]:
@@ -95,7 +115,7 @@ async def save_webhook(tx: Transaction, before: Webhook, after: Webhook, now: in
     stored = await tx.fetch(
         _SAVE,
         *(after.state, after.delivered_up_to, after.failures, after.failing_since),
-        *(after.next_try_at, after.last_delivery_at, after.why),
+        *(after.next_try_at, after.last_delivery_at, after.why, after.messages_up_to),
         *(before.id, before.state, before.delivered_up_to, before.failures),
     )
     if not stored:
@@ -127,8 +147,8 @@ Why: {webhook.why}
 Since: {iso_timestamp(since)}
 
 Nothing more is sent to it. To start again, delete it with DELETE /api/v1/webhooks/{webhook.id}
-and register it with POST /api/v1/webhooks. The events that it missed are in
-/api/v1/events?after={webhook.delivered_up_to}
+and register it with POST /api/v1/webhooks. The messages of alerts that it missed are on the page
+/alerts, and the events in /api/v1/events?after={webhook.delivered_up_to}
 """
     if webhook.email is not None:
         await put_mail(tx, webhook.email, SUBJECT, text, now=now, give_up_at=now + DAY)
@@ -159,7 +179,9 @@ _ALL = _webhooks("ORDER BY created_at, id")
 _DUE = _webhooks(
     """
 WHERE next_try_at <= $1 AND email IS NOT NULL AND secret <> ''
-    AND (state = 'pending' OR state = 'active' AND delivered_up_to < $2)
+    AND (state = 'pending' OR state = 'active' AND (
+        format = 'json' AND delivered_up_to < $2 OR messages_up_to < coalesce(
+            (SELECT max(id) FROM alert_messages WHERE mailbox = webhooks.mailbox), 0)))
 ORDER BY is_slow, next_try_at, id LIMIT $3
 """,
     _IS_SLOW,
@@ -175,13 +197,13 @@ WHERE id = $3
 _ADD = """
 INSERT INTO webhooks
     (id, mailbox, url, types, symbols, secret, state, created_at, delivered_up_to, failures,
-    next_try_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, 0, $8)
+    next_try_at, format)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, 0, $8, $9)
 """
 _SAVE = """
 UPDATE webhooks SET state = $1, delivered_up_to = $2, failures = $3, failing_since = $4,
-    next_try_at = $5, last_delivery_at = $6, why = $7
-WHERE id = $8 AND state = $9 AND delivered_up_to = $10 AND failures = $11 RETURNING id
+    next_try_at = $5, last_delivery_at = $6, why = $7, messages_up_to = $8
+WHERE id = $9 AND state = $10 AND delivered_up_to = $11 AND failures = $12 RETURNING id
 """
 _DELETE = "DELETE FROM webhooks WHERE id = $1"
 _DELETE_LOG = "DELETE FROM webhook_deliveries WHERE webhook = $1"

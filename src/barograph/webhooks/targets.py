@@ -3,8 +3,10 @@
 import re
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import NamedTuple
+from urllib.parse import parse_qs, urlsplit
 
 from barograph.errors import InvalidRequest
+from barograph.webhooks.records import Format
 
 MAX_URL = 2_048
 PORTS = {"https": 443, "http": 80}
@@ -71,6 +73,24 @@ def parse_target(url: str, *, allow_local: bool) -> Target:
     if address is not None and not is_allowed(target, address, allow_local=allow_local):
         raise InvalidRequest(NOT_PUBLIC)
     return target
+
+
+def check_target(url: str, webhook_format: Format, base_url: str, *, allow_local: bool) -> None:
+    """Check the address of a new webhook, for example that it isn't our own.
+
+    Raises:
+        InvalidRequest: nothing is sent there, or it lacks what the format needs.
+    """
+    target = parse_target(url, allow_local=allow_local)
+    if target.authority == urlsplit(base_url).netloc.lower():
+        raise InvalidRequest("url is an address of this service, which would send to itself")
+    path = urlsplit(url)
+    if webhook_format == "telegram" and not parse_qs(path.query).get("chat_id"):
+        raise InvalidRequest(
+            "url must be https://api.telegram.org/bot<token>/sendMessage?chat_id=<chat>"
+        )
+    if webhook_format == "ntfy" and not path.path.strip("/"):
+        raise InvalidRequest("url must end with the topic, such as https://ntfy.sh/my-topic")
 
 
 def is_allowed(target: Target, address: IpAddress, *, allow_local: bool) -> bool:

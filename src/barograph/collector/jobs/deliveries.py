@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from barograph.collector.jobs.job import FencedDatabase, Job, Sleep, logged
-from barograph.keys.outbox import MailSender, deliver_due
+from barograph.keys.outbox import MailSender, Picture, deliver_due
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database
 from barograph.kit.lease import Lease
@@ -60,9 +60,11 @@ class MailJob(Job):
         sender: MailSender,
         *,
         clock: Clock,
+        draw: Picture | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         super().__init__(MAIL_SECONDS, sleep)
+        self._draw = draw
         self._database = database
         self._sender = sender
         self._clock = clock
@@ -70,7 +72,7 @@ class MailJob(Job):
     async def run_once(self, lease: Lease) -> None:
         """Send every mail that is due."""
         with logged("mails cannot be sent"):
-            await deliver_due(self._database, lease, self._sender, self._clock)
+            await deliver_due(self._database, lease, self._sender, self._clock, self._draw)
 
 
 class WebhookJob(Job):

@@ -1,0 +1,243 @@
+"""Messages of alerts reach the outbox and each webhook: in order, none lost, none for others."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+
+import pytest
+
+from barograph.alerts.records import Alert, Fired, NewMessage
+from barograph.alerts.rules import Rule
+from barograph.alerts.store import active_alerts, add_alert, alerts_of, record_alerts, stop_by_token
+from barograph.collector.jobs.alerts import MAILS_PER_DAY, PAUSED, AlertJob, alert_requests
+from barograph.errors import UpstreamError
+from barograph.events.query import EventFilter
+from barograph.events.records import NewEvent
+from barograph.events.store import append_events
+from barograph.keys.api_keys import ApiKeys
+from barograph.kit.database import Database
+from barograph.kit.lease import Lease
+from barograph.kit.timestamps import DAY, HOUR
+from barograph.webhooks.delivery import Deliveries
+from barograph.webhooks.keys import Keys
+from barograph.webhooks.records import PAUSES, Format, Reply, Webhook
+from barograph.webhooks.store import add_webhook, due_webhooks, find_webhook
+from support.steps import Steps
+
+OWNER = "name@example.com"
+FUNDING = Rule("funding", ("BTC",), "any", "above", 0.05)
+BRIEF = Rule("brief")
+BASE = "https://b.example"
+
+
+async def no_keys() -> Keys:
+    return []
+
+
+class Service(Steps):
+    """The leader, an owner with a key, and chat services that note what they get."""
+
+    def __init__(self, database: Database, runner: asyncio.Runner) -> None:
+        super().__init__(database, runner)
+        self.keys = ApiKeys(database, b"p" * 32, self.clock)
+        self.key = self.run(self.keys.create(OWNER))
+        self.lease = Lease(database, "c", "first", clock=self.clock, milliseconds=15_000)
+        assert self.run(self.lease.acquire())
+        self.got: list[tuple[str, str, float]] = []
+        self.down = False
+        self.start_job()
+        requests = alert_requests(database, BASE, self.clock)
+        self.deliveries = Deliveries(database, self.post, self.clock, no_keys, requests)
+
+    def start_job(self) -> None:
+        self.job = AlertJob(self.database, BASE, clock=self.clock)
+        self.round()
+
+    async def post(self, url: str, fields: dict[str, str], body: bytes) -> Reply:
+        if self.down:
+            raise UpstreamError("no answer")
+        message = json.loads(body)
+        value = float(message["message"].removeprefix("Value: ").split()[0])
+        self.got.append((message["topic"], fields["webhook-id"], value))
+        return Reply(200, b"")
+
+    def target(self, url: str = "https://ntfy.sh/first", of: Format = "ntfy") -> Webhook:
+        return self.write(
+            lambda tx: add_webhook(tx, OWNER, url, EventFilter(), self.clock(), webhook_format=of)
+        )
+
+    def add(self, *targets: str, rule: Rule = FUNDING) -> Alert:
+        return self.write(lambda tx: add_alert(tx, OWNER, rule, targets, self.clock()))
+
+    def fire(self, alert: Alert, *values: float) -> None:
+        messages = [
+            NewMessage(alert.id, OWNER, Fired("BTC", "bybit", value, self.clock()))
+            for value in values
+        ]
+        self.write(lambda tx: record_alerts(tx, [], messages, self.clock()))
+
+    def publish(self, *slugs: str, after: int = 0) -> None:
+        self.clock.now += after
+        events = [
+            NewEvent(
+                "brief.published",
+                self.clock(),
+                slug,
+                {"slug": slug, "headline": slug, "category": "movers", "symbols": ["SOL"]},
+            )
+            for slug in slugs
+        ]
+        self.write(lambda tx: append_events(tx, events))
+
+    def round(self) -> None:
+        self.run(self.job.run_once(self.lease))
+
+    def turn(self) -> None:
+        for webhook in self.run(due_webhooks(self.database, self.clock(), 100)):
+            self.run(self.deliveries.take_turn(webhook, self.lease))
+
+    def mails(self) -> Sequence[tuple[str, str]]:
+        rows = self.fetch("SELECT subject, body FROM outbox ORDER BY next_try_at, id")
+        return [(subject, body) for subject, body in rows]
+
+    def values(self) -> list[float]:
+        return [value for *_, value in self.got]
+
+
+@pytest.fixture
+def service(database: Database, runner: asyncio.Runner) -> Service:
+    return Service(database, runner)
+
+
+@pytest.mark.both_engines
+def test_message_is_mailed_once_with_the_link_that_stops_it(service: Service) -> None:
+    alert = service.add("mail")
+    service.fire(alert, 0.06, 0.07)
+    service.round()
+    service.start_job()  # another leader goes on where this one was
+    service.round()
+
+    assert ["0.0600" in body for _, body in service.mails()] == [True, False]
+    assert len(service.mails()) == 2
+    stop = f"{BASE}/alerts/stop/{alert.stop_token}"
+    assert service.fetch("SELECT stop_url, message FROM outbox ORDER BY next_try_at") == [
+        (stop, 1),
+        (stop, 2),
+    ]
+
+
+@pytest.mark.both_engines
+def test_each_target_gets_its_messages_in_order_with_ids_that_stay(service: Service) -> None:
+    first, second = service.target(), service.target("https://ntfy.sh/second")
+    to_first, to_second = service.add("mail", first.id), service.add(second.id)
+    service.fire(to_first, 0.06)
+    service.fire(to_second, 0.07)
+    service.fire(to_first, 0.08)
+    service.turn()
+    service.turn()
+
+    assert sorted(service.got) == [
+        ("first", f"msg_{first.id}_alert_1", 0.06),
+        ("first", f"msg_{first.id}_alert_3", 0.08),
+        ("second", f"msg_{second.id}_alert_2", 0.07),
+    ]
+    assert service.run(due_webhooks(service.database, service.clock(), 100)) == []
+
+
+def test_nothing_is_lost_while_a_target_is_down(service: Service) -> None:
+    target = service.target()
+    alert = service.add(target.id)
+    service.down = True
+    service.fire(alert, 0.06)
+    service.turn()
+    service.fire(alert, 0.07)
+    service.turn()
+    assert service.got == []
+    service.down = False
+    service.clock.now = service.run(find_webhook(service.database, target.id)).next_try_at
+    service.turn()
+    assert service.values() == [0.06, 0.07]
+
+
+def test_target_that_fails_for_a_day_is_switched_off_and_its_owner_gets_a_mail(
+    service: Service,
+) -> None:
+    target = service.target()
+    service.fire(service.add(target.id), 0.06)
+    service.down = True
+    for _ in range(len(PAUSES) + 1):
+        service.clock.now = service.run(find_webhook(service.database, target.id)).next_try_at
+        service.turn()
+
+    assert service.run(find_webhook(service.database, target.id)).state == "disabled"
+    [(_, body)] = service.mails()
+    assert "/alerts" in body
+
+
+def test_stopped_alert_sends_nothing_that_still_waits(service: Service) -> None:
+    target = service.target()
+    stopped, other = service.add("mail", target.id), service.add(target.id)
+    service.fire(stopped, 0.06)
+    service.fire(other, 0.07)
+    service.write(lambda tx: stop_by_token(tx, stopped.stop_token, service.clock()))
+    service.round()
+    service.turn()
+    assert (service.values(), service.mails()) == ([0.07], [])
+
+
+def test_chat_service_gets_no_events(service: Service) -> None:
+    service.target()
+    service.publish("a-brief")
+    assert service.run(due_webhooks(service.database, service.clock(), 100)) == []
+
+
+@pytest.mark.both_engines
+def test_events_become_messages_once_and_not_those_before_the_alert(service: Service) -> None:
+    service.publish("before")
+    service.clock.now += 1
+    service.add("mail", rule=BRIEF)
+    service.publish("first")
+    service.round()
+    service.publish("too-soon", after=HOUR - 1)
+    service.round()
+    service.start_job()
+    service.publish("second", after=1)
+    service.round()
+    assert [subject for subject, _ in service.mails()] == ["First", "Second"]
+
+
+def test_alert_that_mails_too_often_is_paused_with_a_reason(service: Service) -> None:
+    alert = service.add("mail")
+    service.fire(alert, *[0.06] * (MAILS_PER_DAY + 5))
+    for _ in range(3):
+        service.round()
+
+    subjects = [subject for subject, _ in service.mails()]
+    assert (len(subjects), subjects.count(PAUSED)) == (MAILS_PER_DAY + 1, 1)
+    [shown] = service.run(alerts_of(service.database, OWNER))
+    assert (shown.state, "200 messages" in str(shown.why)) == ("paused", True)
+
+
+def test_alert_ends_at_its_time_and_mails_what_happened_before(service: Service) -> None:
+    until = service.clock() + DAY
+    alert = service.add("mail", rule=Rule("funding", ("BTC",), "any", "above", 0.05, until=until))
+    service.round()
+    service.clock.now = until
+    service.round()
+    assert [each.state for each in service.run(alerts_of(service.database, OWNER))] == ["ended"]
+    service.execute("UPDATE alerts SET state = 'active'")
+    service.fire(alert, 0.06)
+    service.execute("UPDATE alerts SET state = 'ended'")
+    service.round()
+    assert len(service.mails()) == 1
+
+
+def test_owner_without_a_valid_key_gets_nothing(service: Service) -> None:
+    target = service.target()
+    alert = service.add("mail", target.id)
+    service.run(service.keys.revoke(service.key.id))
+    service.fire(alert, 0.06)
+    service.round()
+    service.turn()
+    assert (service.got, service.mails()) == ([], [])
+    assert service.run(active_alerts(service.database)) == []
