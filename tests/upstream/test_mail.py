@@ -22,9 +22,10 @@ from barograph.errors import (
     UpstreamError,
 )
 from barograph.keys.outbox import Deferred, Mail, Undeliverable
+from barograph.kit.timestamps import MINUTE
 from barograph.settings import Settings
 from barograph.upstream.mail import MailServer, SmtpSender, parse_smtp_url
-from support.clock import HandClock
+from support.clock import START, HandClock
 from support.tls import Authority
 
 HOST = "127.0.0.1"
@@ -379,3 +380,24 @@ def test_a_sender_that_is_no_plain_address_is_refused(mail_from: str) -> None:
     settings = Settings.model_validate({"smtp_url": "smtp://x.example", "mail_from": mail_from})
     with pytest.raises(ConfigurationError, match="BAROGRAPH_MAIL_FROM"):
         SmtpSender(settings, clock=HandClock())
+
+
+async def test_mail_of_an_alert_is_stopped_with_one_click_and_has_its_picture() -> None:
+    handler = Handler()
+    stop, picture = "https://b.example/alerts/stop/a", b"\x89PNG\r\n\x1a\n\0"
+    alert = MAIL._replace(stop_url=stop, created_at=START - 5 * MINUTE, picture=picture)
+    await send(handler, alert)
+    message = handler.message()
+    assert message["List-Unsubscribe"] == f"<{stop}>"
+    assert message["List-Unsubscribe-Post"] == "List-Unsubscribe=One-Click"
+    [attached] = message.iter_attachments()
+    assert (attached.get_content_type(), attached.get_content()) == ("image/png", picture)
+    body = message.get_body(("plain",))
+    assert body is not None
+    assert "This mail was delayed by 5 minutes." in body.get_content()
+
+
+async def test_other_mails_have_no_link_to_stop_them() -> None:
+    handler = Handler()
+    await send(handler)
+    assert "List-Unsubscribe" not in handler.message()
