@@ -1,96 +1,24 @@
 """Rules judged by readings: one message per crossing, and none because data was missing."""
 
 import asyncio
-from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import pytest
 
-from barograph.alerts.records import Alert
-from barograph.alerts.rules import Measure, Rule, When
-from barograph.alerts.store import add_alert, messages_of, set_state, stored_states
-from barograph.collector.judge import Conclusion, Judge, write_conclusions
+from barograph.alerts.rules import When
+from barograph.alerts.store import set_state, stored_states
 from barograph.errors import Unreachable
-from barograph.keys.api_keys import ApiKeys
 from barograph.kit.database import Database
-from barograph.kit.lease import Lease
-from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
+from barograph.kit.timestamps import HOUR, MINUTE, SECOND
 from barograph.markets.disputes import Dispute
 from barograph.markets.store import record_settlement_reports
-from barograph.settings import Settings
-from barograph.venues.records import Liquidation, Perpetual, Perpetuals, SettledRate
+from barograph.venues.records import Liquidation, SettledRate
 from barograph.venues.registry import BYBIT, HYPERLIQUID
 from support.evidence import AT
+from support.judged_alerts import Watch
 from support.markets import BTC, ETH, PEPE, changed
-from support.steps import Steps
-from support.two_venues import own
 
 pytestmark = pytest.mark.both_engines
-
-SETTINGS = Settings(venues="bybit,hyperliquid")
-OWNER = "name@example.com"
-
-
-class Watch(Steps):
-    """Collectors that judge rules, one after the other, on one record."""
-
-    def __init__(self, database: Database, runner: asyncio.Runner) -> None:
-        super().__init__(database, runner)
-        self.at, self._judges = AT, 0
-        self.run(ApiKeys(database, b"p" * 32, self.clock).create(OWNER))
-        self.restart()
-
-    def restart(self) -> None:
-        """Let another collector take over, as after a crash."""
-        self._judges += 1
-        self.clock.now = self.at + self._judges * DAY
-        name = f"collector {self._judges}"
-        self._lease = Lease(self.database, "c", name, clock=self.clock, milliseconds=15_000)
-        assert self.run(self._lease.acquire())
-        self.judge = Judge(SETTINGS)
-        self.run(self.judge.load(self.database, self.at))
-
-    def add(
-        self,
-        measure: Measure = "funding",
-        when: When = "above",
-        value: float = 0.05,
-        venue: str = "any",
-        **also: Any,
-    ) -> Alert:
-        given = {"symbols": ("BTC",), "every": "5m", **also}
-        rule = Rule(measure, when=when, value=value, venue=venue, **given)
-        alert = self.write(lambda tx: add_alert(tx, OWNER, rule, ["mail"], self.at))
-        self.refresh()
-        return alert
-
-    def refresh(self) -> None:
-        self.at += 3 * SECOND
-        self.run(self.judge.refresh(self.database, self.at))
-
-    def conclude(self, venue: str, contracts: Sequence[Perpetual], after: int) -> Conclusion:
-        self.at += after
-        if venue == HYPERLIQUID:
-            contracts = [own(each) for each in contracts]
-        seen = Perpetuals(self.at, venue, tuple(contracts), venue=venue)
-        return self.judge.conclude(seen, self.at)
-
-    def store(self, conclusion: Conclusion) -> None:
-        self.run(write_conclusions(self.database, self._lease, [conclusion]))
-        self.judge.written(conclusion)
-
-    def see(self, *contracts: Perpetual, venue: str = BYBIT, after: int = 5 * SECOND) -> int:
-        """Read a venue, and return how many messages there are."""
-        self.store(self.conclude(venue, contracts, after))
-        return self.sent
-
-    def rate(self, rate: float, venue: str = BYBIT, after: int = 5 * SECOND) -> int:
-        return self.see(changed(BTC, funding_rate_pct=rate), venue=venue, after=after)
-
-    @property
-    def sent(self) -> int:
-        return len(self.run(messages_of(self.database, OWNER, 100)))
 
 
 @pytest.fixture
@@ -126,7 +54,7 @@ def test_a_message_says_what_was_read_where_and_when(watch: Watch) -> None:
     pepe = changed(PEPE, coin="PEPE", multiplier=1000)
     watch.see(BTC, pepe)
     watch.see(BTC, changed(pepe, last_price=0.021))
-    (message,) = watch.run(messages_of(watch.database, OWNER, 10))
+    (message,) = watch.messages
     fired = message.fired
     assert (fired.symbol, fired.venue, fired.at) == ("PEPE", BYBIT, watch.at)
     assert fired.value == pytest.approx(0.000021)

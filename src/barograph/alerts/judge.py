@@ -12,9 +12,11 @@ from barograph.alerts.crossings import bounds, next_state, size
 from barograph.alerts.records import Alert, Fired, NewMessage, StateRow
 from barograph.alerts.rules import ALL, ANY, FROM_EVENTS, GAP, PERIODS, Rule
 from barograph.alerts.store import active_alerts, rules_version, stored_states
-from barograph.alerts.values import Key, LatestValues, Value
+from barograph.alerts.values import Key, LatestValues, Value, key_of
+from barograph.board.board import latest_snapshot
 from barograph.kit.database import Database, Transaction
 from barograph.kit.timestamps import SECOND
+from barograph.markets.disputes import DISPUTES
 from barograph.markets.judge import MarketJudge
 from barograph.venues.records import Perpetuals
 
@@ -79,9 +81,13 @@ class AlertJudge:
 
     async def load(self, tx: Transaction) -> None:
         """Load the rules, and on which side of their limits they saw each value."""
-        self._values.load()
         states = await stored_states(tx)
         await self._reload(tx, {row[:3]: bool(row.is_met) for row in states})
+        disputes = await latest_snapshot(tx, DISPUTES)
+        disputed = () if disputes is None else {each.venue for each in disputes.disputes}
+        for venue, market in self._markets.items():
+            if market.reading is not None and venue not in disputed:
+                self._values.take(market.reading, self._symbols, since=0)
         for row in states:
             if row.fired_at is not None:
                 place = row.alert, row.symbol
@@ -118,14 +124,14 @@ class AlertJudge:
     def _keys(self, rule: Rule) -> list[Key]:
         """The values that a rule looks at, at venues that are read."""
         venues = self._markets if rule.venue == ANY else {rule.venue} & self._watches.keys()
-        return [_key(rule, symbol, venue) for symbol in rule.symbols or ("",) for venue in venues]
+        return [key_of(rule, symbol, venue) for symbol in rule.symbols or ("",) for venue in venues]
 
     def conclude(self, reading: Perpetuals, now: int) -> AlertConclusion | None:
         """Judge all rules by a live reading as it is published; None if nothing changes."""
         if not self._alerts:
             return None
         at, conclusion = reading.as_of, AlertConclusion(now, [], [])
-        self._values.take(reading, self._symbols)
+        self._values.take(reading, self._symbols, since=at)
         for key, watch in chain.from_iterable(
             self._watches[venue].items() for venue in (reading.venue, ALL)
         ):
@@ -157,12 +163,7 @@ class AlertJudge:
     def written(self, conclusion: AlertConclusion) -> None:
         """Remember what is stored; until then, the next reading is judged by what was before."""
         for row in conclusion.states:
-            key = _key(self._alerts[row.alert].rule, row.symbol, row.venue)
+            key = key_of(self._alerts[row.alert].rule, row.symbol, row.venue)
             self._watches[row.venue][key].entries[row.alert].is_met = bool(row.is_met)
             if row.fired_at is not None:
                 self._fired[row.alert, row.symbol] = row.fired_at
-
-
-def _key(rule: Rule, symbol: str, venue: str) -> Key:
-    when = "above" if rule.when == "crosses" else rule.when
-    return Key(rule.measure, symbol, venue, rule.within, when)

@@ -4,27 +4,27 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from barograph.alerts.rules import ALL, GAP, LIQUIDATED, PERIODS, Measure, When, Within
+from barograph.alerts.rules import ALL, GAP, LIQUIDATED, PERIODS, Measure, Rule, When, Within
 from barograph.kit.timestamps import HOUR, MINUTE
 from barograph.markets.evidence import change_pct, open_interest_coins
 from barograph.markets.judge import MarketJudge
 from barograph.markets.last_known import KEPT_FOR
-from barograph.venues.records import PastValues, Perpetuals, Side, eight_hour_rate
+from barograph.venues.records import PastValues, Perpetual, Perpetuals, Side, eight_hour_rate
 
 LATE = 10 * MINUTE
 """How long after it is due an hour or a settlement may still be missing."""
 
 MIN_VENUES = 2
 SPREAD: Measure = "funding-spread"
-_SIDES: Mapping[str, Sequence[Side]] = {
+SIDES: Mapping[str, Sequence[Side]] = {
     "liquidations": ("long", "short"),
     "long-liquidations": ("long",),
     "short-liquidations": ("short",),
 }
 
 
-_Contract = tuple[int, str, Any]
-"""The multiplier and the name of a contract, and a `Perpetual` or its `PastValues`."""
+_Name = tuple[int, str]
+"""The multiplier and the name of a contract."""
 
 
 class Key(NamedTuple):
@@ -35,6 +35,12 @@ class Key(NamedTuple):
     venue: str
     within: Within | None
     when: When
+
+
+def key_of(rule: Rule, symbol: str, venue: str) -> Key:
+    """What a rule about values looks at."""
+    when = "above" if rule.when == "crosses" else rule.when
+    return Key(rule.measure, symbol, venue, rule.within, when)
 
 
 class Value(NamedTuple):
@@ -81,48 +87,33 @@ class LatestValues:
         self._known: dict[tuple[Measure, str, str], _CoinValues] = {}
         """The newest values that have a measure, by venue and coin."""
 
-        self._contracts: dict[tuple[str, str], Sequence[tuple[int, str]]] = {}
+        self._contracts: dict[tuple[str, str], Sequence[_Name]] = {}
         """The contracts of a coin at a venue with their multipliers, the largest first."""
 
         self._kept: dict[object, tuple[int, Any]] = {}
         """What is the same for a minute."""
 
-    def load(self) -> None:
-        """Take the last known values of all venues."""
-        for venue, market in self._markets.items():
-            at = 0 if market.reading is None else market.reading.as_of
-            self._know(venue, "", _CoinValues(at, 0.0))
-            groups: dict[str, list[_Contract]] = defaultdict(list)
-            times: dict[str, int] = {}
-            for name, each in market.last_known.contracts.items():
-                if not each.is_other_asset:
-                    usd, coins = each.open_interest_usd, each.open_interest_coins
-                    values = PastValues(each.price, usd, coins, each.funding_8h_pct)
-                    groups[each.asset.upper()].append((each.multiplier, name, values))
-                    times[each.asset.upper()] = each.at
-            for symbol, group in groups.items():
-                ordered = self._ordered(venue, symbol, group)
-                self._know(venue, symbol, _coin_values(times[symbol], ordered))
+    def take(self, reading: Perpetuals, symbols: Collection[str], since: int) -> None:
+        """Take the values of some coins from a reading, without what is doubted.
 
-    def take(self, reading: Perpetuals, symbols: Collection[str]) -> None:
-        """Take the values of some coins from a live reading, without what is doubted."""
+        If there was a gap before it, they are known since `since`.
+        """
         at, venue, market = reading.as_of, reading.venue, self._markets[reading.venue]
         disputed = {*market.disputed, *(("funding",) if reading.doubted_rates else ())}
-        others = market.other_assets or ()
-        groups: dict[str, list[_Contract]] = defaultdict(list)
+        others, known = market.other_assets, market.last_known.contracts
+        if others is None:
+            others = {name for name, each in known.items() if each.is_other_asset}
+        groups: dict[str, list[Perpetual]] = defaultdict(list)
         for each in reading.contracts:
             symbol = each.asset.upper()
             if symbol in symbols and each.contract not in others:
-                groups[symbol].append((each.multiplier, each.contract, each))
-        self._know(venue, "", _CoinValues(at, 0.0, since=at))
+                groups[symbol].append(each)
+        self._know(venue, "", _CoinValues(at, 0.0, since=since))  # that it was read at all
         for symbol, group in groups.items():
-            values = _coin_values(at, self._ordered(venue, symbol, group), disputed)
-            self._know(venue, symbol, values._replace(since=at))
-
-    def _ordered(self, venue: str, symbol: str, contracts: list[_Contract]) -> list[_Contract]:
-        contracts.sort(key=lambda each: -(each[2].open_interest_usd or 0.0))
-        self._contracts[venue, symbol] = [each[:2] for each in contracts]
-        return contracts
+            group.sort(key=lambda each: -(each.open_interest_usd or 0.0))
+            names = self._contracts[venue, symbol] = [(e.multiplier, e.contract) for e in group]
+            contracts = [*zip(names, group, strict=True)]
+            self._know(venue, symbol, _coin_values(at, contracts, disputed, since))
 
     def _know(self, venue: str, symbol: str, values: _CoinValues) -> None:
         measures: Sequence[Measure] = ("price", "funding", "open-interest")
@@ -171,7 +162,9 @@ class LatestValues:
             self._kept[venue, key.within] = at // MINUTE, (frame, values)
         if key.symbol not in values:
             names = self._contracts.get((venue, key.symbol), ())
-            past = [(scale, n, frame.contracts[n]) for scale, n in names if n in frame.contracts]
+            past = [
+                (each, frame.contracts[each[1]]) for each in names if each[1] in frame.contracts
+            ]
             is_whole = past and len(past) == len(names)
             values[key.symbol] = _coin_values(frame.at, past) if is_whole else _CoinValues(0)
         return values[key.symbol]
@@ -179,7 +172,7 @@ class LatestValues:
     def _liquidated(self, key: Key, at: int) -> Value | None:
         """The sum of the last whole minutes."""
         assert key.within is not None
-        sides, total, until = _SIDES[key.measure], 0.0, at // MINUTE * MINUTE
+        sides, total, until = SIDES[key.measure], 0.0, at // MINUTE * MINUTE
         for venue in self._markets if key.venue == ALL else (key.venue,):
             place = venue, key.within, "liquidations"
             minute, found = self._kept.get(place, (0, None))
@@ -230,14 +223,18 @@ def _total(measure: Measure, parts: Sequence[Part]) -> float:
 
 
 def _coin_values(
-    at: int, contracts: Sequence[_Contract], disputed: Collection[str] = ()
+    at: int,
+    contracts: Sequence[tuple[_Name, Perpetual | PastValues]],
+    disputed: Collection[str] = (),
+    since: int = 0,
 ) -> _CoinValues:
     """The values of a coin from its contracts, the largest first; open interest is their sum."""
-    multiplier, _, largest = contracts[0]
+    (multiplier, _), largest = contracts[0]
     price = None if "price" in disputed else largest.last_price / multiplier
     funding = None if "funding" in disputed else largest.funding_8h_pct
-    sizes = [each.open_interest_usd for *_, each in contracts]
-    if price is None or "open-interest" in disputed or None in sizes:
-        return _CoinValues(at, price, funding)
-    coins = sum(scale * (open_interest_coins(each) or 0.0) for scale, _, each in contracts)
-    return _CoinValues(at, price, funding, sum(sizes), coins)
+    values = _CoinValues(at, price, funding, since=since)
+    sizes = [each.open_interest_usd for _, each in contracts if each.open_interest_usd is not None]
+    if price is None or "open-interest" in disputed or len(sizes) < len(contracts):
+        return values
+    coins = sum(scale * (open_interest_coins(each) or 0.0) for (scale, _), each in contracts)
+    return values._replace(usd=sum(sizes), coins=coins)
