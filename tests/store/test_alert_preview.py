@@ -8,7 +8,7 @@ import pytest
 
 from barograph.alerts.preview import Preview, preview
 from barograph.alerts.records import Alert
-from barograph.alerts.rules import Measure, When, Within
+from barograph.alerts.rules import Measure, Rule, When, Within
 from barograph.kit.database import Database
 from barograph.kit.timestamps import HOUR, MINUTE
 from barograph.venues.records import Liquidation
@@ -112,3 +112,14 @@ def test_a_coin_without_a_record_has_an_empty_preview(watch: Watch) -> None:
     watch.see(BTC)
     found = previewed(watch, watch.add("price", value=1.0, symbols=("NONE",)))
     assert found.times == []
+
+
+def test_events_are_replayed_from_their_log(watch: Watch) -> None:
+    rule = Rule("regime", label="long-crowded", every="5m")
+    for rate in (0.01, 0.04, 0.01, 0.04):
+        for _ in range(8):
+            watch.rate(rate, after=4 * MINUTE)
+    found = watch.run(preview(watch.database, rule, watch.at + MINUTE))
+    assert [each.text for each in found.times] == [
+        "the market regime is now long-crowded, before neutral"
+    ] * 2

@@ -7,9 +7,11 @@ from operator import add
 from typing import NamedTuple, cast
 
 from barograph.alerts.crossings import next_state
+from barograph.alerts.from_events import fired_by
 from barograph.alerts.records import Fired
-from barograph.alerts.rules import ALL, ANY, GAP, LIQUIDATED, PERIODS, Rule
+from barograph.alerts.rules import ALL, ANY, FROM_EVENTS, GAP, LIQUIDATED, PERIODS, Rule
 from barograph.alerts.values import SIDES, SPREAD, Key, Part, Value, combined, key_of
+from barograph.events.store import events_after, events_of_type, id_before
 from barograph.kit.database import Database, Transaction
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.aggregates import Sample
@@ -30,7 +32,7 @@ from barograph.venues.registry import VENUES
 QUARTER = 15 * MINUTE
 """Liquidations of a coin are added up in steps of this length, those of all coins in hours."""
 
-LONGEST_STEP = 8 * HOUR
+LONGEST_STEP, MAX_EVENTS = 8 * HOUR, 50_000
 _Values = Sequence[tuple[int, Value]]
 _Parts = Mapping[str, Mapping[int, Part]]
 
@@ -61,6 +63,9 @@ async def preview(
         DatabaseUnavailable: the record can't be read.
     """
     span = range(now - days * DAY, now)
+    if rule.measure in FROM_EVENTS:
+        happened = await database.read(lambda tx: _happened(tx, rule, span.start))
+        return Preview(_limited(rule, happened), days, [], "Replayed from the log of events.")
     fired: list[Fired] = []
     lines: list[Line] = []
     for symbol in rule.symbols or ("",):
@@ -71,6 +76,13 @@ async def preview(
             points = {at: Point(at, value) for at, value in hours.items()}
             lines.append(Line(symbol, venue, on_grid(points, days, HOUR, now)))
     return Preview(_limited(rule, fired), days, lines, _note(rule))
+
+
+async def _happened(tx: Transaction, rule: Rule, since: int) -> list[Fired]:
+    switches = [each.at for each in await events_of_type(tx, "venue.switched")]
+    events = await events_after(tx, await id_before(tx, since), MAX_EVENTS)
+    fired = (fired_by(rule, each, switches) for each in events)
+    return [each for each in fired if each is not None]
 
 
 def _crossings(rule: Rule, symbol: str, venue: str, values: _Values) -> Iterator[Fired]:
