@@ -60,8 +60,8 @@ class Office(Steps):
 
     def put(self, subject: str) -> None:
         now = self.clock()
-        times = {"now": now, "give_up_at": now + LIFE_MS}
-        self.write(lambda tx: put_mail(tx, SECRET_ADDRESS, subject, "text", **times))
+        words = (SECRET_ADDRESS, subject, "text")
+        self.write(lambda tx: put_mail(tx, *words, now=now, give_up_at=now + LIFE_MS))
         self.clock.now += 1
 
     def deliver(self, lease: Lease | None = None) -> int:

@@ -24,7 +24,7 @@ from barograph_demo.configuration import make_proof
 from barograph_demo.databases import move_history_away
 from barograph_demo.run import EXPIRED, SERVERS, run_demo, run_servers, run_world, switch_stances
 from barograph_demo.servers.control import send_command
-from barograph_demo.servers.faults import SILENCING
+from barograph_demo.servers.faults import SILENCING, SQUEEZE
 from barograph_demo.servers.identity import demo_token
 from barograph_demo.servers.mailbox import read_mailbox
 from barograph_demo.servers.registry import FAULTS_BY_SERVER, VENUE_SERVERS
@@ -118,7 +118,8 @@ def demo(
     type=click.Choice(
         [
             *("exchange", *VENUE_SERVERS),
-            *("macro", "identity", "facilitator", "witness", "history", "stance"),
+            *("macro", "identity", "facilitator", "witness", "phone", "history", "stance"),
+            SQUEEZE,
         ]
     ),
 )
@@ -142,6 +143,9 @@ def fault(part: str, state: str, kind: str | None, data: Path, **limits: str | i
     new entry, for example after `demo fault stance on`. With `--kind fork`, witnesses say that they
     have cosigned another tree.
 
+    `squeeze` is no fault: BTC's funding rises to 0.08 % per 8 hours at all exchanges, which alerts
+    can tell you.
+
     `off` without --kind ends all faults of that part. An expired stance stays expired until you
     switch the fault off, or until new evidence gives the stance a new version.
 
@@ -160,12 +164,11 @@ def fault(part: str, state: str, kind: str | None, data: Path, **limits: str | i
       barograph demo fault witness on --path simulated-3 --kind fork
       barograph demo fault history on
       barograph demo fault stance on --kind expired
+      barograph demo fault squeeze on
     """
-    if part == "history":
-        _break_history(data, state == "on", kind)
-        return
-    if part == "stance":
-        _break_stances(data, state == "on", kind)
+    switches = {"history": _break_history, "stance": _break_stances, SQUEEZE: _squeeze}
+    if part in switches:
+        switches[part](data, state == "on", kind)
         return
     if kind == "list":
         click.echo("\n".join(FAULTS_BY_SERVER[part]))
@@ -200,6 +203,12 @@ def _break_history(data: Path, on: bool, kind: str | None) -> None:
     _running(data)
     move_history_away(read_settings(data=data), on)
     click.echo(f"history: {'away' if on else 'no fault'}")
+
+
+def _squeeze(data: Path, on: bool, _kind: str | None) -> None:
+    for name in ("exchange", *VENUES):
+        send_command(_place(data, name), {"fault": SQUEEZE, "on": on})
+    click.echo(f"squeeze: {'on' if on else 'off'}")
 
 
 def _break_stances(data: Path, on: bool, kind: str | None) -> None:
@@ -344,6 +353,7 @@ def servers(port: int, data: Path) -> None:
 @click.option("--identity-port", type=int)
 @click.option("--facilitator-port", type=int)
 @click.option("--witness-port", type=int)
+@click.option("--phone-port", type=int)
 @_venue_ports
 @click.option("--extra-contracts", type=click.IntRange(0, 2000), default=0)
 @_data_option

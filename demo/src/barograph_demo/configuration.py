@@ -137,6 +137,7 @@ Try in a second terminal:
   Read mail     {program} demo mail {folder}
                 (first ask for a key at {base}/developers)
   Get a token   {program} demo token --tier feed {folder}{buying}
+  Phone         {settings.demo_phone_url} (mails and messages of alerts)
   Break it      {program} demo fault bybit on {folder}
                 (or {", ".join(VENUES)}; `--kind list` shows how)
   Repair it     {program} demo fault bybit off {folder}

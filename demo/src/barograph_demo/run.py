@@ -41,7 +41,7 @@ from barograph.kit.logs import configure_logs
 from barograph.kit.opening import open_database
 from barograph.kit.operating_system import free_port, lock_folder, require_free_port
 from barograph.kit.timestamps import DAY, SECOND
-from barograph.settings import PREFIX, Settings
+from barograph.settings import PHONE_FILE, PREFIX, Settings
 from barograph.supervisor import Child, Supervisor
 from barograph_client.audit.notes import LOG_KEY, Key
 from barograph_demo.configuration import demo_settings, welcome
@@ -66,6 +66,7 @@ from barograph_demo.servers.identity import (
 )
 from barograph_demo.servers.macro_server import running_macro
 from barograph_demo.servers.mailbox import running_mailbox
+from barograph_demo.servers.phone import running_phone
 from barograph_demo.servers.registry import VENUE_SERVERS, VenueOfDemo
 from barograph_demo.servers.wallets import load_or_create_wallets
 from barograph_demo.servers.witness import WitnessServer, write_policy
@@ -73,7 +74,7 @@ from barograph_demo.world.macro import MacroWorld
 from barograph_demo.world.venues import VENUES
 from barograph_demo.world.world import World
 
-SERVERS = ("exchange", "mail", "macro", "identity", "facilitator", *VENUES)
+SERVERS = ("exchange", "mail", "macro", "identity", "facilitator", *VENUES, "phone")
 """The simulated servers; the exchange is Bybit."""
 
 READY_SECONDS = 60
@@ -117,6 +118,7 @@ def run_demo(
         upgrade_history(settings)
         store_urls(settings)
         write_policy(data, ports["witness"])
+        (data / PHONE_FILE).write_text(f"http://{HOST}:{ports['phone']}/")
         load_history_key(settings)  # now, because a collector on PostgreSQL never creates it
         switch_stances(settings, expired=False)
         asyncio.run(_grant_tiers(settings))
@@ -171,6 +173,9 @@ async def run_world(
         "facilitator_port": lambda port: running_facilitator(load_ledger(data), port=port),
         "witness_port": lambda port: _witnesses(data).running(HOST, port),
     }
+    places = [port, *(ports.get(f"{name}_port") for name in VENUES)]
+    venues = [f"{HOST}:{place}" for place in places if place is not None]
+    servers["phone_port"] = lambda port: running_phone(data, venues, port)
     for name, venue in VENUE_SERVERS.items():
         servers[f"{name}_port"] = partial(_on_port, venue, world)
     async with AsyncExitStack() as stack:

@@ -12,13 +12,14 @@ from pydantic import SecretStr, ValidationError
 
 from barograph.errors import ConfigurationError
 from barograph.settings.identity import Identity
-from barograph.settings.must_set import WORLD_FILE, MustSet, is_same_database
+from barograph.settings.must_set import PHONE_FILE, WORLD_FILE, MustSet, is_same_database
 from barograph.settings.payments import USDC_DECIMALS, Payments
 from barograph.settings.tuning import IBIT_URL, REQUEST_SECONDS, VENUE_SETTINGS, Tuning
 from barograph.settings.values import Group, is_safe_address, reachable
 
 __all__ = [
     "IBIT_URL",
+    "PHONE_FILE",
     "REQUEST_SECONDS",
     "USDC_DECIMALS",
     "VENUE_SETTINGS",

@@ -44,6 +44,8 @@ _SERVER_ADDRESSES = {
 WORLD_FILE = "world.json"
 """Only a demo stores a world in its data folder."""
 
+PHONE_FILE = "phone.url"
+
 
 class MustSet(Group):
     """Set these for a public instance, or decide to leave them empty."""
@@ -202,6 +204,12 @@ class MustSet(Group):
     def venue_names(self) -> tuple[str, ...]:
         """The exchanges to read, the primary first."""
         return tuple(self.venues.split(","))
+
+    @property
+    def demo_phone_url(self) -> str:
+        """The page that shows the mails and messages of a demo; empty for others."""
+        file = self.data / PHONE_FILE
+        return file.read_text() if self.is_demo and file.exists() else ""
 
     @property
     def is_demo(self) -> bool:

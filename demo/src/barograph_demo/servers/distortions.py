@@ -5,7 +5,7 @@ from typing import Any, Final
 import msgspec
 
 from barograph.kit.timestamps import HOUR
-from barograph_demo.servers.faults import ExchangeFaults, VenueFault
+from barograph_demo.servers.faults import SQUEEZED, ExchangeFaults, VenueFault
 from barograph_demo.servers.faulty_market import PERCENT, other_interval
 from barograph_demo.servers.tickers import decimal
 
@@ -16,6 +16,7 @@ _FAULTS: Final = (
     VenueFault.DOUBLED_OPEN_INTEREST,
     VenueFault.WRONG_UNIT,
     VenueFault.WRONG_INTERVAL,
+    VenueFault.SQUEEZE,
 )
 _OPEN_INTEREST: Final = (
     *("openInterest", "openInterestValue"),
@@ -36,6 +37,8 @@ def distorted(body: bytes, path: str, faults: ExchangeFaults, now: int) -> bytes
 
 
 def _distort(row: dict[str, Any], active: set[VenueFault], now: int) -> None:
+    if VenueFault.SQUEEZE in active and row["symbol"] == "BTCUSDT" and "fundingRate" in row:
+        row["fundingRate"] = decimal(SQUEEZED * float(row["fundingIntervalHour"]))
     if VenueFault.INTERVAL_CHANGE in active:
         before, hours = _restate_interval(row)
         if "fundingRate" in row:

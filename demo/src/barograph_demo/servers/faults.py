@@ -28,8 +28,10 @@ class VenueFault(StrEnum):
     With `UNKNOWN_TOPIC` the stream doesn't know a listed contract. `UNKNOWN_CLASS` gives some
     contracts a class that the exchange never documented. `BANNED` is Binance's word for it.
 
-    The last four are wrong numbers in replies that look right, which only a comparison with other
-    venues shows. Hyperliquid publishes no liquidations and states no interval: there
+    `SQUEEZE` is no error: BTC's funding is 0.08 % per 8 h, at all exchanges if it is on at all.
+
+    The four before it are wrong numbers in replies that look right, which only a comparison with
+    other venues shows. Hyperliquid publishes no liquidations and states no interval: there
     `INVERTED_SIDE` inverts the funding, and `WRONG_INTERVAL` sends the rate of eight hours for one.
     """
 
@@ -62,6 +64,7 @@ class VenueFault(StrEnum):
     INVERTED_SIDE = "inverted-side"
     WRONG_UNIT = "wrong-unit"
     WRONG_INTERVAL = "wrong-interval"
+    SQUEEZE = "squeeze"
 
 
 def _without(*unknown: str) -> tuple[str, ...]:
@@ -157,8 +160,12 @@ _NEVER_LIMITED: Final = frozenset(
         VenueFault.STREAM_DROP,
         VenueFault.STREAM_SILENCE,
         VenueFault.STREAM_DUPLICATES,
+        VenueFault.SQUEEZE,
     }
 )
+SQUEEZE: Final = VenueFault.SQUEEZE
+SQUEEZED: Final = 0.0008 / 8
+"""The rate per hour of BTC in a squeeze."""
 
 
 class UnknownCommand(Exception):

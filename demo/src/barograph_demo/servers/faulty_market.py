@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from barograph_demo.servers.faults import VenueFault, VenueFaults
+from barograph_demo.servers.faults import SQUEEZED, VenueFault, VenueFaults
 from barograph_demo.world.liquidations import LONG, SHORT, SimulatedLiquidation
 from barograph_demo.world.venues import DELISTED, HYPERLIQUID, VenueContract, VenueMarket
 
@@ -71,6 +71,8 @@ class FaultyMarket:
     def funding_rate(self, contract: VenueContract, now: int) -> float:
         """The rate of the current interval. In the wrong unit, it is in percent."""
         rate = self.market.funding_rate(contract, now)
+        if contract.coin == "BTC" and self._faults.is_on(VenueFault.SQUEEZE):
+            rate = SQUEEZED * contract.funding_hours
         if self._is_on(VenueFault.WRONG_UNIT, contract):
             rate *= PERCENT
         if self._states_intervals:

@@ -18,6 +18,7 @@ from barograph_demo.servers.faults import (
 )
 from barograph_demo.servers.gate import GateFaults, running_gate
 from barograph_demo.servers.hyperliquid import running_hyperliquid
+from barograph_demo.servers.phone import PhoneFaults
 from barograph_demo.servers.venue_server import Running
 from barograph_demo.world.venues import ASTER, BINANCE, GATE, HYPERLIQUID
 
@@ -46,4 +47,5 @@ FAULTS_BY_SERVER: Final[Mapping[str, Iterable[str]]] = {
     "identity": IdentityFault,
     "facilitator": FacilitatorFault,
     "witness": WitnessFault,
+    "phone": PhoneFaults.names,
 }
