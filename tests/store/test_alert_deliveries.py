@@ -9,7 +9,13 @@ import pytest
 from barograph.alerts.records import Alert, Fired, NewMessage
 from barograph.alerts.rules import Rule
 from barograph.alerts.store import active_alerts, add_alert, alerts_of, record_alerts, stop_by_token
-from barograph.collector.jobs.alerts import MAILS_PER_DAY, PAUSED, AlertJob, alert_requests
+from barograph.collector.jobs.alerts import (
+    MAILS_PER_DAY,
+    PAUSED,
+    AlertJob,
+    alert_requests,
+    pictures,
+)
 from barograph.errors import UpstreamError
 from barograph.events.query import EventFilter
 from barograph.events.records import NewEvent
@@ -17,11 +23,12 @@ from barograph.events.store import append_events
 from barograph.keys.api_keys import ApiKeys
 from barograph.kit.database import Database
 from barograph.kit.lease import Lease
-from barograph.kit.timestamps import DAY, HOUR
+from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.webhooks.delivery import Deliveries
 from barograph.webhooks.keys import Keys
 from barograph.webhooks.records import PAUSES, Format, Reply, Webhook
 from barograph.webhooks.store import add_webhook, due_webhooks, find_webhook
+from support.judged_alerts import Watch
 from support.steps import Steps
 
 OWNER = "name@example.com"
@@ -241,3 +248,18 @@ def test_owner_without_a_valid_key_gets_nothing(service: Service) -> None:
     service.turn()
     assert (service.got, service.mails()) == ([], [])
     assert service.run(active_alerts(service.database)) == []
+
+
+@pytest.mark.both_engines
+def test_mail_has_a_picture_of_the_recorded_day_if_there_is_one(
+    database: Database, runner: asyncio.Runner
+) -> None:
+    watch = Watch(database, runner)
+    alert = watch.add()
+    for rate in [0.01] * 24 + [0.06]:
+        watch.rate(rate, after=5 * MINUTE)
+    [message] = watch.messages
+    draw = pictures(database)
+    picture = runner.run(draw(message.id))
+    assert (message.alert, picture and picture[:4]) == (alert.id, b"\x89PNG")
+    assert runner.run(draw(message.id + 1)) is None

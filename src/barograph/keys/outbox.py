@@ -5,9 +5,9 @@ crash between sending and deleting it goes out again, with the same `Message-ID`
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from secrets import token_hex
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from barograph.errors import Forbidden, UpstreamError
 from barograph.kit.clock import Clock
@@ -56,7 +56,7 @@ class Mail(NamedTuple):
     """A PNG to attach."""
 
 
-Picture = Callable[[int], Awaitable[bytes | None]]
+Picture = Callable[[int], Coroutine[Any, Any, bytes | None]]
 """Draws the picture of the message of an alert."""
 
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from barograph.alerts.from_events import fired_by
 from barograph.alerts.messages import ALERTS_PATH, request_of, text_of
+from barograph.alerts.picture import picture_of
 from barograph.alerts.records import MAIL, Alert, AlertMessage, Fired, NewMessage, StateRow
 from barograph.alerts.rules import FROM_EVENTS, PERIODS, sentence
 from barograph.alerts.store import (
@@ -26,7 +27,7 @@ from barograph.alerts.store import (
 from barograph.collector.jobs.job import FencedDatabase, Job, Sleep, logged
 from barograph.events.records import Event
 from barograph.events.store import events_after, events_of_type
-from barograph.keys.outbox import put_mail
+from barograph.keys.outbox import Picture, put_mail
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Transaction
 from barograph.kit.lease import Lease
@@ -174,6 +175,20 @@ class AlertJob(Job):
 
         if over:
             await database.write(work)
+
+
+def pictures(database: Database) -> Picture:
+    """What draws the picture that a mail carries; without one the mail is sent all the same."""
+
+    async def draw(number: int) -> bytes | None:
+        with logged("picture not drawn"):
+            for message in await new_messages(database, number - 1, 1):
+                alert = await alert_of(database, message.alert)
+                if alert is not None and message.id == number:
+                    return await picture_of(database, alert, message)
+        return None
+
+    return draw
 
 
 def alert_requests(database: Database, base_url: str, clock: Clock) -> NextAlert:
