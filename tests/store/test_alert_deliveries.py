@@ -116,6 +116,10 @@ def service(database: Database, runner: asyncio.Runner) -> Service:
     return Service(database, runner)
 
 
+@pytest.mark.outcome(
+    "The collector stops after it stored the message of an alert",
+    "The next collector mails it once and sends it to each target, with the same id.",
+)
 @pytest.mark.both_engines
 def test_message_is_mailed_once_with_the_link_that_stops_it(service: Service) -> None:
     alert = service.add("mail")
@@ -166,6 +170,11 @@ def test_nothing_is_lost_while_a_target_is_down(service: Service) -> None:
     assert service.values() == [0.06, 0.07]
 
 
+@pytest.mark.outcome(
+    "A target of alerts is down",
+    "Its messages wait for it in their order. After a day of failures the collector switches it "
+    "off and mails the owner.",
+)
 def test_target_that_fails_for_a_day_is_switched_off_and_its_owner_gets_a_mail(
     service: Service,
 ) -> None:
@@ -181,6 +190,10 @@ def test_target_that_fails_for_a_day_is_switched_off_and_its_owner_gets_a_mail(
     assert "/alerts" in body
 
 
+@pytest.mark.outcome(
+    "An alert is stopped while its messages wait",
+    "None of them is sent.",
+)
 def test_stopped_alert_sends_nothing_that_still_waits(service: Service) -> None:
     target = service.target()
     stopped, other = service.add("mail", target.id), service.add(target.id)
@@ -213,6 +226,10 @@ def test_events_become_messages_once_and_not_those_before_the_alert(service: Ser
     assert [subject for subject, _ in service.mails()] == ["First", "Second"]
 
 
+@pytest.mark.outcome(
+    "An alert sends more than 200 mails in 24 hours",
+    "The collector pauses it and mails the owner why.",
+)
 def test_alert_that_mails_too_often_is_paused_with_a_reason(service: Service) -> None:
     alert = service.add("mail")
     service.fire(alert, *[0.06] * (MAILS_PER_DAY + 5))

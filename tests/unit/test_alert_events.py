@@ -60,6 +60,10 @@ def test_other_events_fire_nothing(rule: Rule, about: Event) -> None:
     assert fired_by(rule, about, []) is None
 
 
+@pytest.mark.outcome(
+    "The regime or a signal changes within two minutes of a switch to another exchange",
+    "No alert tells it, because only the exchange may have changed.",
+)
 def test_label_that_changed_around_a_switch_of_the_venue_fires_nothing() -> None:
     assert fired_by(Rule("regime"), REGIME, [START + AROUND_SWITCH]) is None
     assert fired_by(Rule("regime"), REGIME, [START + AROUND_SWITCH + 1]) is not None
