@@ -60,6 +60,10 @@ METHODS = {
     "createWebhook": "POST",
     "rotateWebhookSecret": "POST",
     "deleteWebhook": "DELETE",
+    "createAlert": "POST",
+    "previewAlert": "POST",
+    "changeAlert": "PATCH",
+    "deleteAlert": "DELETE",
 }
 
 
@@ -170,7 +174,7 @@ def test_other_described_endpoints_answer_as_declared(
             refused[path] = answer.status
     service.close()
     assert refused.pop("/api/v1/keys") == 503
-    assert sorted(refused.values()) == [*[401] * 4, *[402] * 6]
+    assert sorted(refused.values()) == [*[401] * 8, *[402] * 6]
 
 
 def test_a_subscriber_s_answers_send_the_header_fields_that_are_declared(

@@ -118,11 +118,13 @@ def test_what_is_entitled_or_paid_says_what_it_needs(page: str) -> None:
         for name in re.findall(r'data-operation="(\w+)"', block)
     }
     token, proof = "Authorization: Bearer &lt;ACCESS_TOKEN&gt;", "PAYMENT-SIGNATURE: &lt;PROOF&gt;"
-    keyed = ("getWebhooks", "createWebhook", "getWebhookDeliveries", "rotateWebhookSecret")
+    webhooks = ("getWebhooks", "createWebhook", "getWebhookDeliveries", "rotateWebhookSecret")
+    alerts = ("getAlerts", "getAlertMessages", "createAlert", "previewAlert", "changeAlert")
+    keyed = (*webhooks, "deleteWebhook", *alerts, "deleteAlert")
     entitled = ("getMaterialChange", "getBtcEtfStance", "getRatesDesk", "getFundingRegime")
 
     assert {name: fields for name, fields in needs.items() if fields} == {
-        **{name: ["X-API-Key: &lt;KEY&gt;"] for name in (*keyed, "deleteWebhook")},
+        **{name: ["X-API-Key: &lt;KEY&gt;"] for name in keyed},
         **{name: [token, proof] for name in (*entitled, "getFeedNow")},
         "buyFeed": [proof],
     }

@@ -118,7 +118,7 @@ def test_llms_txt_names_every_free_endpoint_and_nothing_that_is_paid_for(
         shown = re.search(link, found) is not None or f" Also `{path}`: " in found
         # Descriptions and the Model Context Protocol have parts of their own.
         is_apart = operation["tags"] in (["descriptions"], ["mcp"])
-        is_for_all = is_free(operation) or operation["tags"] == ["webhooks"]
+        is_for_all = is_free(operation) or operation["tags"] in (["webhooks"], ["alerts"])
         is_feed = operation["operationId"].endswith(("Atom", "Feed")) and is_apart
         assert shown == (is_feed or (is_for_all and not is_twin and not is_apart)), path
 
@@ -346,7 +346,7 @@ def test_robots_may_read_what_is_free(market: Service) -> None:
     hidden = [line.removeprefix("Disallow: ") for line in lines if line.startswith("Disallow")]
 
     assert "User-agent: *" in lines
-    assert hidden == ["/api/x402/", "/api/agents/", "/api/feed/", "/keys"]
+    assert hidden == ["/api/x402/", "/api/agents/", "/api/feed/", "/keys", "/alerts"]
 
 
 def test_the_skill_file_is_that_of_this_instance(market: Service) -> None:

@@ -50,12 +50,21 @@ PRIVATE = {
     *("/api/x402/btc-etf-stance", "/api/x402/rates-desk", "/api/x402/funding-regime"),
 }
 """Only the caller may see an answer, and only GET is known."""
-KEYS = {"/keys", "/keys/{token}"}
+KEYS = {
+    **dict.fromkeys(
+        ("/keys", "/keys/{token}", "/alerts", "/alerts/stop/{token}"), "GET, HEAD, POST"
+    ),
+    **dict.fromkeys(("/alerts/messages.json", "/alerts/picture/{token}.png"), "GET, HEAD"),
+}
 WEBHOOKS = {
     "/api/v1/webhooks": "GET, POST",
     "/api/v1/webhooks/{id}/deliveries": "GET",
     "/api/v1/webhooks/{id}/secret": "POST",
     "/api/v1/webhooks/{id}": "DELETE",
+    "/api/v1/alerts": "GET, POST",
+    "/api/v1/alerts/preview": "DELETE, PATCH, POST",
+    "/api/v1/alerts/messages": "DELETE, GET, PATCH",
+    "/api/v1/alerts/{id}": "DELETE, PATCH",
 }
 MOVED = {
     *("/markets.csv", "/data/liquidations.json", "/data/liquidations.csv"),
@@ -350,14 +359,15 @@ def test_private_answers_are_for_no_cache_and_no_other_origin(
         assert answer.headers["allow"] == "GET"
 
 
-@pytest.mark.parametrize("template", sorted(KEYS | WEBHOOKS.keys()))
+@pytest.mark.parametrize("template", sorted(KEYS | WEBHOOKS))
 def test_pages_about_keys_and_webhooks_are_for_no_other_origin(
     routes: Routes, template: str
 ) -> None:
     target = example(template)
-    for method in ("PUT", "OPTIONS", "PATCH"):
+    allowed = WEBHOOKS.get(template) or KEYS[template]
+    for method in {"PUT", "OPTIONS", "PATCH"} - {*allowed.split(", ")}:
         answer = routes.ask(target, method, **ELSEWHERE)
-        assert answer.headers["allow"] == WEBHOOKS.get(template, "GET, HEAD, POST")
+        assert answer.headers["allow"] == allowed
         assert (answer.status, cross_origin(answer)) == (405, {})
         assert answer.headers["cache-control"] == "no-store"
     for method in ("GET", "POST", "DELETE"):

@@ -91,6 +91,10 @@ KEYED = {
     "/api/v1/webhooks/{id}/deliveries": ["get"],
     "/api/v1/webhooks/{id}/secret": ["post"],
     "/api/v1/webhooks/{id}": ["delete"],
+    "/api/v1/alerts": ["get", "post"],
+    "/api/v1/alerts/preview": ["post"],
+    "/api/v1/alerts/messages": ["get"],
+    "/api/v1/alerts/{id}": ["patch", "delete"],
 }
 ANY_READ = {"200", "304", "405", "414"}
 EVERY_PATH = pytest.mark.parametrize("path", ERRORS)

@@ -86,7 +86,7 @@ def security_text(contact: str, base_url: str, now: int) -> str:
 
 def robots_text(base_url: str) -> str:
     """`robots.txt`: crawlers stay away from paid and private endpoints and one-time links."""
-    hidden = (f"{FEED_PATH.rpartition('/')[0]}/", "/api/agents/", "/api/feed/", "/keys")
+    hidden = (f"{FEED_PATH.rpartition('/')[0]}/", "/api/agents/", "/api/feed/", "/keys", "/alerts")
     root = f"/{base_url.partition('//')[2].partition('/')[2]}".rstrip("/")
     return "\n".join(
         [

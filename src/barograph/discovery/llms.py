@@ -34,6 +34,9 @@ _TWINS = {
     "getBriefsFeed": "getBriefsAtom",
     "getEventsFeed": "getEventsAtom",
     "rotateWebhookSecret": "deleteWebhook",
+    "previewAlert": "createAlert",
+    "getAlertMessages": "getAlerts",
+    "changeAlert": "deleteAlert",
 }
 """Operations that `/llms.txt` names in the line of another, as it does with tables."""
 
@@ -390,7 +393,8 @@ Limits:
 - Uncached reads of records and history: {rate_limits.RENDERS.requests:,} per minute and address; \
 each counts once more per 256 KiB. A page of a list has at most {MAX_LIMIT:,} entries.
 - Event streams: {MAX_PER_CALLER} open per address. Webhooks: {MAX_WEBHOOKS} per e-mail address, \
-{rate_limits.WEBHOOKS.requests:,} new ones per hour.
+{rate_limits.WEBHOOKS.requests:,} new ones per hour. Alerts: {MAX_ALERTS} per address, \
+{rate_limits.ALERTS.requests:,} new ones and previews per hour.
 - Other free endpoints: no limit. Follow `Cache-Control`; send the `ETag` in `If-None-Match` to \
 get 304.
 

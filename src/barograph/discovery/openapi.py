@@ -20,6 +20,7 @@ from barograph.briefs.documents import BRIEF_PAGES
 from barograph.discovery.files import API_CATALOG_PATH, FILES, INDEX_PATH, OPENAPI_PATH
 from barograph.discovery.mcp_description import MCP_PATH, SCHEMAS, mcp_operation
 from barograph.discovery.operations import (
+    ALERTS,
     ENTITLED,
     FREE_DESCRIPTION,
     KEYS,
@@ -47,7 +48,8 @@ API_KEY = "apiKey"
 IF_NONE_MATCH = "If-None-Match"
 
 PRIVATE = {ENTITLED, PAID}
-NOT_READS = {*PRIVATE, KEYS, MCP, WEBHOOKS, STREAM}
+KEYED = {ALERTS, WEBHOOKS}
+NOT_READS = {*PRIVATE, *KEYED, KEYS, MCP, STREAM}
 """Tags of operations that are not free reads."""
 
 SIGNALS = "signals"
@@ -121,7 +123,7 @@ def _complete(path: str, operation: Schema) -> None:
     operation["security"] = []
     if tags & PRIVATE:
         operation["security"] = [{BEARER: []}] * (ENTITLED in tags) + [{PAYMENT_PROOF: []}]
-    elif WEBHOOKS in tags:
+    elif tags & KEYED:
         operation["security"] = [{API_KEY: []}]
     elif not tags & NOT_READS:
         reference = {"$ref": f"#/components/parameters/{IF_NONE_MATCH}"}
@@ -199,7 +201,7 @@ def field_names(path: str, tags: set[str], status: str) -> list[str]:
         headers.append("PAYMENT-RESPONSE")
         if status == "200" and path != FEED_PATH:
             headers.append("Link")
-    of_limits = {"429": not tags & PRIVATE, "202": KEYS in tags, "401": WEBHOOKS in tags}
+    of_limits = {"429": not tags & PRIVATE, "202": KEYS in tags, "401": bool(tags & KEYED)}
     if of_limits.get(status):
         headers += RATE_LIMIT
     return headers

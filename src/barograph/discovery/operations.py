@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from barograph import NOTICE
+from barograph.alerts.records import MAX_ALERTS
 from barograph.kit.request_limits import MAX_BODY_BYTES
 from barograph.limits.rate_limits import MCP_POSTS, PERSONAL
 from barograph.webhooks.records import MAX_WEBHOOKS
@@ -18,6 +19,7 @@ BADGES = "badges"
 KEYS = "keys"
 HISTORY = "history"
 WEBHOOKS = "webhooks"
+ALERTS = "alerts"
 DESCRIPTIONS = "descriptions"
 MCP = "mcp"
 STREAM = "stream"
@@ -44,6 +46,7 @@ TAGS: Mapping[str, str] = {
     STREAM: "An endless stream of events. Free.",
     "series": "All recorded data, page by page, for as long as we keep it. Free.",
     WEBHOOKS: "Events sent to your own address. Free, with a personal key in `X-API-Key`.",
+    ALERTS: "Rules that tell you when something happens. Free, with a personal key in `X-API-Key`.",
     HISTORY: "Digests, signed roots and proofs for the record of stances. Free. Without "
     "revealing the stances, which need Feed, they show a change to anyone who kept a root. A leaf "
     "is the SHA-256 of 0x00 and the digest's 32 bytes (RFC 6962).",
@@ -157,6 +160,16 @@ TEXTS: Mapping[str, str] = {
     "kind of failure.",
     "rotateWebhookSecret": "Replace the secret. For 24 hours, messages are signed with both.",
     "deleteWebhook": "Delete a webhook. This also deletes its log.",
+    "createAlert": "Write a rule. It fires once when its condition becomes true, and again only after "
+    "the value was back behind its limit by a margin. `sentence` says what it will do. You can have "
+    f"{MAX_ALERTS}.",
+    "previewAlert": "When a rule would have fired. It replays the record of the past 30 days, and "
+    "stores nothing.",
+    "getAlerts": "Your alerts. Oldest first, each with its sentence and state.",
+    "getAlertMessages": "What your alerts have told you. Oldest first, for 30 days. Pass the last "
+    "`id` as `after`.",
+    "changeAlert": "Pause or resume an alert. A resumed alert starts over, without a message.",
+    "deleteAlert": "Delete an alert. This also deletes its messages.",
     "getFeedNow": "The newest stances, the market state and the newest briefs. Keep `leg_id`, "
     "`revision`, `history_digest` and `issued_at` of the durable stances; skip the others. Each "
     "stance has the address of its full version.",

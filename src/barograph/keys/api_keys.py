@@ -76,6 +76,20 @@ class ApiKeys:
                 return str(mailbox)
         return None
 
+    def session(self, key: str, until: int) -> str:
+        """What stands for a key until a time, so that a browser need not keep the key."""
+        name = f"{key.split('_')[1]}.{until}"
+        return f"{name}.{self.digest(f'session {name}')}"
+
+    async def session_owner(self, session: str) -> str | None:
+        """The mailbox of a session whose key is still valid, None for any other text."""
+        name, _, proof = session.rpartition(".")
+        if not hmac.compare_digest(proof.encode(), self.digest(f"session {name}").encode()):
+            return None
+        public_id, until = name.split(".")
+        rows = await self._database.fetch(_VALID, public_id) if self._clock() < int(until) else []
+        return next((str(mailbox) for _, mailbox in rows), None)
+
     async def records(self) -> list[KeyRecord]:
         """Every key that was ever made, oldest first."""
         return await _RECORDS.fetch(self._database)

@@ -27,7 +27,7 @@ from barograph.site.chart_reader import ChartReader
 from barograph.site.coin_facts import coin_facts, coins_text, ranked_neighbours
 from barograph.site.coin_text import entries_at, missing_text, parts_of, titles_of
 from barograph.site.market_facts import MarketFacts, exact_rate, left_out_text, market_facts
-from barograph.site.paths import CROSS_FOLDER, MARKETS_FOLDER, MARKETS_PATH
+from barograph.site.paths import ALERTS_PAGE, CROSS_FOLDER, MARKETS_FOLDER, MARKETS_PATH
 from barograph.site.responses import Page, PageRouter
 from barograph.site.series_charts import Chart, chosen_days
 from barograph.site.site import INCOMPLETE_PAGE_MS, Site, or_none, redirect, unknown_name
@@ -174,6 +174,7 @@ async def _coin(site: Site, charts: ChartReader, asset: str, choice: Choice, now
         days=choice.days,
         all_days=DAYS,
         badge_path=f"{BADGE_FOLDER}funding/{symbol}.svg",
+        alerts_page=ALERTS_PAGE,
         full_path=f"{PERPETUALS_PATH}/{symbol}",
         api_path=_api_path(site, asset, choice, symbol if venue else None),
     )

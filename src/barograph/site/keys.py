@@ -29,7 +29,7 @@ from barograph.limits.rate_limits import (
     rate_limit_fields,
     retry_seconds,
 )
-from barograph.site.paths import DEVELOPERS_PATH
+from barograph.site.paths import ALERTS_PAGE, DEVELOPERS_PATH
 from barograph.site.responses import PageRouter, accepts, private_page
 from barograph.site.templating import Templates
 
@@ -159,7 +159,8 @@ class KeyPages:
         key = (await self._registrations.redeem(token)).key
         if _wants_json(request):
             return private_page(200, RevealedKey(key=key).encode(), content_type=JSON)
-        body = self._templates.render("key.html", key=key, personal=PERSONAL, usage_path=USAGE_PATH)
+        paths = {"usage_path": USAGE_PATH, "alerts_page": ALERTS_PAGE}
+        body = self._templates.render("key.html", key=key, personal=PERSONAL, **paths)
         return private_page(200, body)
 
     def _is_cross_site(self, request: Request) -> bool:

@@ -35,6 +35,9 @@ REFERENCE_PATH = "/docs"
 REFERENCE_FOLDER = f"{REFERENCE_PATH}/"
 STATUS_PAGE = "/status"
 SEARCH_PAGE = "/search"
+ALERTS_PAGE = "/alerts"
+"""Not in `PAGES`: it is about its owner, so it is never cached or read by other origins."""
+
 DATA_FOLDER = "/data/"
 CHART_FOLDER = "/chart/"
 STATIC_FOLDER = "/static/"
@@ -80,7 +83,7 @@ NAVIGATION = _links(
 )
 """The links to the market, in the header of every page."""
 
-SECOND_ROW = _links("developers", "pricing")
+SECOND_ROW = ((ALERTS_PAGE, "Alerts"), *_links("developers", "pricing"))
 """The links to the service itself, in the header and in the footer."""
 
 FOOT = _links("venues", "record", "status", "accuracy")

@@ -9,9 +9,11 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Router
 
+from barograph.alerts.endpoints import Alerts
 from barograph.briefs.store import newest_listed
 from barograph.discovery.endpoints import Descriptions
 from barograph.guides.catalog import Catalog
+from barograph.keys.api_keys import ApiKeys
 from barograph.keys.registration import Registrations
 from barograph.kit.documents import CORS
 from barograph.kit.timestamps import DAY, iso_timestamp
@@ -22,6 +24,7 @@ from barograph.markets.view import PERPETUALS
 from barograph.signals.methods import METHODS
 from barograph.signals.records import SIGNALS
 from barograph.site.accuracy import accuracy_routes
+from barograph.site.alerts import AlertPages
 from barograph.site.briefs import brief_page_routes, brief_paths
 from barograph.site.chart_images import chart_image_routes
 from barograph.site.chart_reader import ChartReader, asked_series, listed_contract
@@ -105,6 +108,8 @@ class SiteParts(NamedTuple):
     recorded: Recorded
     source: str
     bybit_source: str
+    alerts: Alerts
+    keys: ApiKeys
 
 
 def page_routes(site: Site, parts: SiteParts) -> list[Router]:
@@ -141,6 +146,8 @@ def page_routes(site: Site, parts: SiteParts) -> list[Router]:
     chart_image_routes(router, site, charts, parts.source)
     keys = KeyPages(site.templates, parts.registrations, parts.limiter, site.board.clock)
     keys.add_routes(router)
+    can_register = parts.registrations is not None
+    AlertPages(site, parts.alerts, parts.keys, can_register=can_register).add_routes(router)
     _static_routes(router, site)
     _sitemap_routes(router, site, catalog)
     _slash_routes(router, site.templates.root)

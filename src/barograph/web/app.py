@@ -10,6 +10,7 @@ from starlette.routing import Router
 
 from barograph.accuracy.endpoints import ACCURACY_PATH, AccuracyReader, accuracy_routes
 from barograph.accuracy.records import ACCURACY
+from barograph.alerts.endpoints import Alerts, alert_routes
 from barograph.badges.endpoints import BadgeReader, badge_routes, hot_badges
 from barograph.board.board import Board, front_door
 from barograph.briefs.endpoints import BriefsReader, brief_routes, brief_text_routes
@@ -241,6 +242,9 @@ class _Parts:
         self.liquidations = liquidation_routes(LiquidationReads(*recorded), listings)
         self.series = series_routes(SeriesAnswer(*recorded), listings)
         self.cross = CrossAnswer(public.board, public.cross)
+        self.alerts = Alerts(
+            inputs.database, limiter, inputs.clock, public.board, public.cross, venues, base_url
+        )
         reads = tool_reads(
             public.board,
             markets=public.markets,
@@ -299,7 +303,7 @@ class _Callers:
             identity = _identity_provider(settings, clock, metrics)
         self.provider = identity
         pepper = load_pepper(settings)
-        keys = ApiKeys(database, pepper, clock)
+        self.keys = keys = ApiKeys(database, pepper, clock)
         self.registrations: Registrations | None = None
         if settings.sends_mail:
             base_url = settings.base_url
@@ -498,6 +502,7 @@ def _api_routers(parts: _Parts, seconds: float) -> list[Router]:
         stream_routes(parts.streams, settings.venue_names, parts.resolve),
         parts.series,
         parts.liquidations,
+        alert_routes(parts.alerts),
         webhook_routes(
             database,
             limiter,
@@ -554,6 +559,8 @@ def _page_routers(parts: _Parts) -> list[Router]:
             ),
             source=_primary_source(settings),
             bybit_source=settings.exchange_source,
+            alerts=parts.alerts,
+            keys=callers.keys,
         ),
     )
 

@@ -1,0 +1,334 @@
+"""`/api/v1/alerts`: the owner of a personal key writes rules and reads their messages."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, NamedTuple
+
+import msgspec
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from barograph.alerts.preview import Preview, preview
+from barograph.alerts.records import MAIL, MAX_ALERTS, Alert, Fired, State
+from barograph.alerts.rules import (
+    Every,
+    Measure,
+    Rule,
+    When,
+    Within,
+    checked,
+    headline,
+    parsed,
+    sentence,
+)
+from barograph.alerts.store import (
+    add_alert,
+    alerts_of,
+    delete_alerts,
+    find_alert,
+    messages_after,
+    set_state,
+)
+from barograph.board.board import Board
+from barograph.errors import BodyTimeout, BodyTooLong, InvalidRequest
+from barograph.events.query import MAX_ID
+from barograph.keys.endpoints import NOT_JSON, json_body
+from barograph.kit.clock import Clock
+from barograph.kit.database import Database
+from barograph.kit.http import ApiRouter, clamped_integer, private_response
+from barograph.kit.lists import instant
+from barograph.kit.request_limits import MAX_BODY_BYTES
+from barograph.kit.timestamps import iso_timestamp
+from barograph.kit.wire import (
+    JSON_TYPE,
+    Schema,
+    WireModel,
+    operation,
+    parameter,
+    read_model,
+    refusal,
+)
+from barograph.limits.rate_limits import ALERTS, RateLimiter
+from barograph.markets.reader import CrossReader
+from barograph.webhooks.records import words
+from barograph.webhooks.store import webhooks_of
+
+ALERTS_PATH = "/api/v1/alerts"
+PAGE_SIZE = 100
+"""The most messages of one response."""
+
+EXAMPLE = {"measure": "funding", "symbols": ["BTC"], "when": "above", "value": 0.05}
+PAUSE = {"state": "paused"}
+
+
+class AlertRequest(BaseModel):
+    """A rule, and where its messages go."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    measure: Measure
+    symbols: Annotated[list[str], Field(description="Coins; empty for all.")] = []
+    venue: Annotated[str, Field(description="A venue, `any` or `all` together.")] = ""
+    when: When = "happens"
+    value: Annotated[float | None, Field(description="In the unit of the measure.")] = None
+    within: Within | None = None
+    label: Annotated[str, Field(description="The new label; empty for any.")] = ""
+    key: Annotated[str, Field(description="The signal, category or type of event.")] = ""
+    every: Annotated[Every, Field(description="At most one message per coin in this time.")] = "1h"
+    until: Annotated[str | None, Field(description="When it ends, as ISO 8601.")] = None
+    targets: Annotated[list[str], Field(description="`mail` and ids of webhooks.")] = [MAIL]
+
+
+class AlertBody(AlertRequest, WireModel):
+    """A stored alert."""
+
+    id: str
+    sentence: Annotated[str, Field(description="What it does, in words.")]
+    state: State
+    why: Annotated[str | None, Field(description="Why it is not active, if you didn't pause it.")]
+    created_at: str
+
+
+class AlertChange(BaseModel):
+    """A new state."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    state: Literal["active", "paused"]
+
+
+class AlertList(WireModel):
+    """The alerts of a mailbox, oldest first."""
+
+    alerts: list[AlertBody]
+
+
+class FiringBody(WireModel):
+    """When a rule fired, or would have."""
+
+    at: str
+    symbol: str
+    venue: str
+    value: float | None
+    text: Annotated[str, Field(description="What happened, in a sentence.")]
+
+
+class AlertMessageBody(FiringBody):
+    """A message."""
+
+    id: int
+    alert: str
+    url: Annotated[str, Field(description="The page that it is about.")]
+
+
+class AlertMessageList(WireModel):
+    """Messages, oldest first."""
+
+    messages: list[AlertMessageBody]
+
+
+class PreviewBody(WireModel):
+    """What a rule would have done."""
+
+    sentence: str
+    days: int
+    note: Annotated[str, Field(description="What the preview can't see.")]
+    times: list[FiringBody]
+
+
+class Alerts(NamedTuple):
+    """What the API and the page do alike."""
+
+    database: Database
+    limiter: RateLimiter
+    clock: Clock
+    board: Board
+    cross: CrossReader
+    venues: Sequence[str]
+    base_url: str
+
+    async def rule(self, members: Mapping[str, Any], *, is_form: bool = False) -> Rule:
+        """Read and check the members of a rule; raises InvalidRequest if it can never fire."""
+        until = members.get("until")
+        known = {**members, "until": instant("until", until) if until else None}
+        await self.cross.known_market(self.board)  # which finds the names of coins
+        rule = parsed(known, is_form=is_form)
+        return checked(rule, self.cross.asset, self.venues, self.clock())
+
+    async def preview(self, owner: str, rule: Rule) -> Preview:
+        """What a rule would have done in the past 30 days."""
+        await self.limiter.count(ALERTS, owner)
+        return await preview(self.database, rule, self.clock())
+
+    async def create(self, owner: str, rule: Rule, targets: Sequence[str]) -> Alert:
+        """Store a checked rule; raises InvalidRequest if a target is not the owner's."""
+        known = [MAIL, *(webhook.id for webhook in await webhooks_of(self.database, owner))]
+        wanted = tuple(dict.fromkeys(targets))
+        if not wanted or not {*wanted} <= {*known}:
+            raise InvalidRequest(f"targets must be one or more of {', '.join(known)}")
+        await self.limiter.count(ALERTS, owner)
+        now = self.clock()
+        return await self.database.write(lambda tx: add_alert(tx, owner, rule, wanted, now))
+
+    async def change(self, owner: str, public_id: str, state: State) -> Alert:
+        """Pause or resume an alert; raises NotFound."""
+        alert, now = await find_alert(self.database, public_id, owner), self.clock()
+        await self.database.write(lambda tx: set_state(tx, alert, state, None, now))
+        return alert._replace(state=state, why=None)
+
+    async def delete(self, owner: str, public_id: str) -> None:
+        """Delete an alert with its messages; raises NotFound."""
+        alert = await find_alert(self.database, public_id, owner)
+        await self.database.write(lambda tx: delete_alerts(tx, [alert]))
+
+    async def messages(self, owner: str, after: int) -> "AlertMessageList":
+        """The messages after one, oldest first."""
+        rules = {alert.id: alert.rule for alert in await alerts_of(self.database, owner)}
+        new = await messages_after(self.database, owner, after, PAGE_SIZE)
+        return AlertMessageList(
+            messages=[
+                AlertMessageBody(
+                    **firing(rules[message.alert], message.fired).model_dump(),
+                    id=message.id,
+                    alert=message.alert,
+                    url=self.base_url + message.fired.path,
+                )
+                for message in new
+                if message.alert in rules  # it may have been deleted since
+            ]
+        )
+
+
+def after_in(request: Request) -> int:
+    """The parameter `after`."""
+    given = request.query_params.getlist("after")
+    return clamped_integer(given, default=0, lowest=0, highest=MAX_ID)
+
+
+def headline_of(rule: Rule, fired: Fired) -> str:
+    """What happened, in one line."""
+    return headline(rule, fired.symbol, fired.venue, fired.value, fired.text)
+
+
+def alert_body(alert: Alert) -> AlertBody:
+    """How an alert is described."""
+    rule = alert.rule
+    members = msgspec.to_builtins(rule) | {"symbols": list(rule.symbols)}
+    return AlertBody(
+        **members | {"until": None if rule.until is None else iso_timestamp(rule.until)},
+        targets=words(alert.targets),
+        id=alert.id,
+        sentence=sentence(rule),
+        state=alert.state,
+        why=alert.why,
+        created_at=iso_timestamp(alert.created_at),
+    )
+
+
+def firing(rule: Rule, fired: Fired) -> FiringBody:
+    """When a rule fired, and why."""
+    return FiringBody(
+        at=iso_timestamp(fired.at),
+        symbol=fired.symbol,
+        venue=fired.venue,
+        value=fired.value,
+        text=headline_of(rule, fired),
+    )
+
+
+def alert_routes(alerts: Alerts) -> ApiRouter:
+    """The routes of alerts."""
+    router = ApiRouter(prefix=ALERTS_PATH, tags=["alerts"])
+    limiter = alerts.limiter
+
+    async def asked(request: Request) -> tuple[str, AlertRequest, Rule]:
+        owner = await limiter.owner(request.scope)
+        body = read_model(AlertRequest, await json_body(request, MAX_BODY_BYTES), EXAMPLE)
+        return owner, body, await alerts.rule(body.model_dump(exclude={"targets"}))
+
+    @router.get("", **operation("getAlerts", AlertList, responses=_ERRORS))
+    async def listed(request: Request) -> Response:
+        owner = await limiter.owner(request.scope)
+        bodies = [*map(alert_body, await alerts_of(alerts.database, owner))]
+        return private_response(200, AlertList(alerts=bodies).encode())
+
+    @router.post(
+        "",
+        status_code=201,
+        openapi_extra={"requestBody": _body_of(AlertRequest, EXAMPLE)},
+        **operation("createAlert", AlertBody, responses={**_BODY_ERRORS, 409: _TOO_MANY}),
+    )
+    async def create(request: Request) -> Response:
+        owner, body, rule = await asked(request)
+        alert = await alerts.create(owner, rule, body.targets)
+        return private_response(201, alert_body(alert).encode())
+
+    @router.post(
+        "/preview",
+        openapi_extra={"requestBody": _body_of(AlertRequest, EXAMPLE)},
+        **operation("previewAlert", PreviewBody, responses=_BODY_ERRORS),
+    )
+    async def previewed(request: Request) -> Response:
+        owner, _, rule = await asked(request)
+        preview = await alerts.preview(owner, rule)
+        times = [firing(rule, fired) for fired in preview.times]
+        body = PreviewBody(
+            sentence=sentence(rule), days=preview.days, note=preview.note, times=times
+        )
+        return private_response(200, body.encode())
+
+    @router.get(
+        "/messages",
+        **operation("getAlertMessages", AlertMessageList, _AFTER, responses=_ERRORS),
+    )
+    async def messages(request: Request) -> Response:
+        owner = await limiter.owner(request.scope)
+        return private_response(200, (await alerts.messages(owner, after_in(request))).encode())
+
+    @router.patch(
+        "/{id}",
+        openapi_extra={"parameters": [_ID], "requestBody": _body_of(AlertChange, PAUSE)},
+        **operation("changeAlert", AlertBody, responses={**_BODY_ERRORS, 404: _UNKNOWN}),
+    )
+    async def change(request: Request) -> Response:
+        owner = await limiter.owner(request.scope)
+        state = read_model(AlertChange, await json_body(request, MAX_BODY_BYTES), PAUSE).state
+        alert = await alerts.change(owner, request.path_params["id"], state)
+        return private_response(200, alert_body(alert).encode())
+
+    @router.delete(
+        "/{id}",
+        status_code=204,
+        **operation("deleteAlert", None, _ID, responses={**_ERRORS, 404: _UNKNOWN}),
+    )
+    async def delete(request: Request) -> Response:
+        owner = await limiter.owner(request.scope)
+        await alerts.delete(owner, request.path_params["id"])
+        return private_response(204, b"")
+
+    return router
+
+
+def _body_of(model: type[BaseModel], example: Mapping[str, Any]) -> Schema:
+    schema = model.model_json_schema()
+    return {"required": True, "content": {JSON_TYPE: {"schema": schema, "example": example}}}
+
+
+_ID = parameter("path", "id", "The id of an alert.", example="al_0123456789abcdef")
+_AFTER = parameter(
+    "query", "after", "Return messages after this id. Default: the oldest.", type="integer"
+)
+_UNKNOWN = "You have no such alert."
+_ERRORS: dict[int, str | Schema] = {
+    401: "No valid key.",
+    429: "Limit reached.",
+    503: "A temporary failure.",
+}
+_BODY_ERRORS: dict[int, str | Schema] = {
+    **_ERRORS,
+    400: "Malformed body, or a rule that can never fire. The error says what would work.",
+    408: refusal("The body did not arrive in time.", example=BodyTimeout().message),
+    413: refusal("The body is too long.", example=BodyTooLong(MAX_BODY_BYTES).message),
+    415: refusal("The Content-Type is not application/json.", example=NOT_JSON),
+}
+_TOO_MANY = f"You have {MAX_ALERTS} alerts already."
