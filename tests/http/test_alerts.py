@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +13,16 @@ from barograph.alerts.records import MAX_ALERTS, Fired, NewMessage
 from barograph.alerts.store import record_alerts
 from barograph.limits.rate_limits import ALERTS, KeyRequired
 from support.clock import START
-from support.service import Answer, Service
+from support.pages import MAIL
+from support.service import Answer, Service, fresh_service
 
 RULE = {"measure": "funding", "symbols": ["bitcoin"], "when": "above", "value": 0.05}
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service]:
+    with fresh_service(tmp_path, **MAIL) as found:
+        yield found
 
 
 def key_of(service: Service, email: str = "name@example.com") -> str:
@@ -46,8 +55,11 @@ def test_an_alert_is_described_by_the_members_that_made_it_and_a_sentence(servic
         "hours. It ends on 1 December, 00:00 UTC."
     )
     assert {name: alert[name] for name in ("symbols", "venue", "until", "targets", "state")} == {
-        **{"symbols": ["BTC"], "venue": "all", "until": "2026-12-01T00:00:00.000Z"},
-        **{"targets": ["mail"], "state": "active"},
+        "symbols": ["BTC"],
+        "venue": "all",
+        "until": "2026-12-01T00:00:00.000Z",
+        "targets": ["mail"],
+        "state": "active",
     }
     assert listed.json() == {"alerts": [alert]}
     again = {name: alert[name] for name in (*RULE, "venue", "until", "targets", "every")}
@@ -82,9 +94,14 @@ def test_messages_are_read_after_the_last_one(service: Service) -> None:
     read = service.ask(f"{ALERTS_PATH}/messages", x_api_key=key).json()["messages"]
     assert [each["id"] for each in read] == [1, 2]
     assert read[0] == {
-        **{"at": "2026-11-06T21:20:00.000Z", "symbol": "BTC", "venue": "all", "value": 0.06},
+        "at": "2026-11-06T21:20:00.000Z",
+        "symbol": "BTC",
+        "venue": "all",
+        "value": 0.06,
         "text": "The mean BTC funding of all exchanges is above 0.0500 % per 8 h: 0.0600 % per 8 h",
-        **{"id": 1, "alert": alert["id"], "url": "https://barograph.example/markets/BTC"},
+        "id": 1,
+        "alert": alert["id"],
+        "url": "https://barograph.example/markets/BTC",
     }
     later = service.ask(f"{ALERTS_PATH}/messages?after=1", x_api_key=key)
     assert later.json() == {"messages": read[1:]}

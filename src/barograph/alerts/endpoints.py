@@ -1,7 +1,7 @@
 """`/api/v1/alerts`: the owner of a personal key writes rules and reads their messages."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field
@@ -31,7 +31,7 @@ from barograph.alerts.store import (
 )
 from barograph.board.board import Board
 from barograph.errors import BodyTimeout, BodyTooLong, InvalidRequest
-from barograph.events.query import MAX_ID
+from barograph.events.query import MAX_ID, EventFilter
 from barograph.keys.endpoints import NOT_JSON, json_body
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database
@@ -48,12 +48,15 @@ from barograph.kit.wire import (
     read_model,
     refusal,
 )
-from barograph.limits.rate_limits import ALERTS, RateLimiter
+from barograph.limits.rate_limits import ALERTS, WEBHOOKS, RateLimiter
 from barograph.markets.reader import CrossReader
-from barograph.webhooks.records import words
-from barograph.webhooks.store import webhooks_of
+from barograph.settings import Settings
+from barograph.webhooks.records import Format, words
+from barograph.webhooks.store import add_webhook, webhooks_of
+from barograph.webhooks.targets import check_target
 
 ALERTS_PATH = "/api/v1/alerts"
+CHATS: Sequence[Format] = [name for name in get_args(Format) if name != "json"]
 PAGE_SIZE = 100
 """The most messages of one response."""
 
@@ -144,8 +147,7 @@ class Alerts(NamedTuple):
     clock: Clock
     board: Board
     cross: CrossReader
-    venues: Sequence[str]
-    base_url: str
+    settings: Settings
 
     async def rule(self, members: Mapping[str, Any], *, is_form: bool = False) -> Rule:
         """Read and check the members of a rule; raises InvalidRequest if it can never fire."""
@@ -153,22 +155,35 @@ class Alerts(NamedTuple):
         known = {**members, "until": instant("until", until) if until else None}
         await self.cross.known_market(self.board)  # which finds the names of coins
         rule = parsed(known, is_form=is_form)
-        return checked(rule, self.cross.asset, self.venues, self.clock())
+        return checked(rule, self.cross.asset, self.settings.venue_names, self.clock())
 
     async def preview(self, owner: str, rule: Rule) -> Preview:
         """What a rule would have done in the past 30 days."""
         await self.limiter.count(ALERTS, owner)
-        return await preview(self.database, rule, self.clock())
+        return await preview(self.database, rule, self.clock(), venues=self.settings.venue_names)
 
     async def create(self, owner: str, rule: Rule, targets: Sequence[str]) -> Alert:
         """Store a checked rule; raises InvalidRequest if a target is not the owner's."""
-        known = [MAIL, *(webhook.id for webhook in await webhooks_of(self.database, owner))]
+        known = [MAIL] if self.settings.sends_mail else []
+        known += [webhook.id for webhook in await webhooks_of(self.database, owner)]
         wanted = tuple(dict.fromkeys(targets))
         if not wanted or not {*wanted} <= {*known}:
             raise InvalidRequest(f"targets must be one or more of {', '.join(known)}")
         await self.limiter.count(ALERTS, owner)
         now = self.clock()
         return await self.database.write(lambda tx: add_alert(tx, owner, rule, wanted, now))
+
+    async def add_target(self, owner: str, url: str, kind: str) -> str:
+        """Register a chat service; raises InvalidRequest and TooManyWebhooks."""
+        settings, now = self.settings, self.clock()
+        webhook_format: Format = next((name for name in CHATS if name == kind), "telegram")
+        check_target(url, webhook_format, settings.base_url, allow_local=settings.is_demo)
+        await self.limiter.count(WEBHOOKS, owner)
+        given = (owner, url, EventFilter(), now)
+        new = await self.database.write(
+            lambda tx: add_webhook(tx, *given, webhook_format=webhook_format)
+        )
+        return new.id
 
     async def change(self, owner: str, public_id: str, state: State) -> Alert:
         """Pause or resume an alert; raises NotFound."""
@@ -191,7 +206,7 @@ class Alerts(NamedTuple):
                     **firing(rules[message.alert], message.fired).model_dump(),
                     id=message.id,
                     alert=message.alert,
-                    url=self.base_url + message.fired.path,
+                    url=self.settings.base_url + message.fired.path,
                 )
                 for message in new
                 if message.alert in rules  # it may have been deleted since

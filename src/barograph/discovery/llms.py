@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from barograph import NOTICE
+from barograph.alerts.records import MAX_ALERTS
 from barograph.discovery.files import GPT_PATH, LLMS_FULL_PATH, OPENAPI_PATH, SKILL_PATH
 from barograph.discovery.mcp_description import (
     CARD_PATH,
@@ -393,8 +394,7 @@ Limits:
 - Uncached reads of records and history: {rate_limits.RENDERS.requests:,} per minute and address; \
 each counts once more per 256 KiB. A page of a list has at most {MAX_LIMIT:,} entries.
 - Event streams: {MAX_PER_CALLER} open per address. Webhooks: {MAX_WEBHOOKS} per e-mail address, \
-{rate_limits.WEBHOOKS.requests:,} new ones per hour. Alerts: {MAX_ALERTS} per address, \
-{rate_limits.ALERTS.requests:,} new ones and previews per hour.
+{rate_limits.WEBHOOKS.requests:,} new ones per hour. Alerts: {MAX_ALERTS}.
 - Other free endpoints: no limit. Follow `Cache-Control`; send the `ETag` in `If-None-Match` to \
 get 304.
 

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from barograph.alerts.endpoints import Alerts, after_in, alert_body, headline_of
+from barograph.alerts.endpoints import CHATS, Alerts, after_in, alert_body, headline_of
 from barograph.alerts.picture import picture_of
 from barograph.alerts.preview import Preview
 from barograph.alerts.records import MAIL, State
@@ -65,7 +65,6 @@ COOKIE = "barograph-session"
 SESSION_DAYS = 30
 SHOWN_MESSAGES = 30
 MOST_CHARTS = 3
-FORMATS = ("telegram", "discord", "slack", "ntfy", "matrix", "json")
 _STATES: Mapping[str, State] = {"pause": "paused", "resume": "active"}
 _WITH_LETTER = re.compile(
     r"\$?(-?[0-9][0-9,]*(?:\.[0-9]+)?|-?\.[0-9]+) ?([kmb]?) ?%?", re.IGNORECASE
@@ -182,9 +181,10 @@ class AlertPages:
             rule = await alerts.rule(form.members(), is_form=True)
             if action != "create":
                 return await self._page(owner, form, rule=rule)
-            new = form.fields.get("url", "").strip()
-            target = [await alerts.add_target(owner, new, form.fields["format"])] if new else []
-            await alerts.create(owner, rule, [*form.targets, *target])
+            targets, url = list(form.targets), form.fields.get("url", "").strip()
+            if url:
+                targets.append(await alerts.add_target(owner, url, form.fields.get("format", "")))
+            await alerts.create(owner, rule, targets)
         return self._back()
 
     async def _page(
@@ -207,6 +207,7 @@ class AlertPages:
             error=None if error is None else error.message[0].upper() + error.message[1:],
             typed=defaultdict(str, form.fields),
             chosen=form.targets or [MAIL],
+            phone_url=self._alerts.settings.demo_phone_url,
             can_register=self._can_register,
             link_folder=LINK_FOLDER,
             max_email=MAX_LENGTH,
@@ -228,7 +229,7 @@ class AlertPages:
             "venues": {
                 ANY: "any exchange",
                 ALL: "all exchanges together",
-                **{name: VENUES[name].title for name in self._alerts.venues},
+                **{name: VENUES[name].title for name in self._alerts.settings.venue_names},
             },
         }
 
@@ -338,5 +339,5 @@ _OFFERED = {
         key: [(label, label) for label in labels]
         for key, labels in {"regime": FACTS["regime"].labels, **_SIGNAL_LABELS}.items()
     },
-    "formats": [(name, name) for name in FORMATS],
+    "formats": [(name, name.capitalize()) for name in CHATS],
 }

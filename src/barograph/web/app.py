@@ -243,7 +243,7 @@ class _Parts:
         self.series = series_routes(SeriesAnswer(*recorded), listings)
         self.cross = CrossAnswer(public.board, public.cross)
         self.alerts = Alerts(
-            inputs.database, limiter, inputs.clock, public.board, public.cross, venues, base_url
+            inputs.database, limiter, inputs.clock, public.board, public.cross, settings
         )
         reads = tool_reads(
             public.board,
