@@ -18,10 +18,13 @@ from typing import Any, NamedTuple
 import httpx2
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from barograph.alerts.endpoints import ALERTS_PATH, EXAMPLE, PAUSE
+from barograph.alerts.records import TooManyAlerts
 from barograph.discovery.files import FILES
 from barograph.discovery.mcp_description import MCP_PATH, PROTOCOLS
 from barograph.discovery.mcp_description import OPERATION_ID as CALL_MCP
 from barograph.discovery.openapi import BASE_ADDRESS, DEMO_ADDRESS
+from barograph.discovery.operations import TEXTS
 from barograph.entitlements.refusals import FeedEntryClosed
 from barograph.errors import (
     PrivateError,
@@ -337,6 +340,33 @@ def mcp_answers(demo: Demo) -> Answers:
 SECRET = "whsec_bm90IGEgcmVhbCBzZWNyZXQgb2YgYSB3ZWJob29r"
 
 
+def alert_answers(demo: Demo) -> Answers:
+    """Responses about alerts, of another key than that of the webhooks."""
+    key = {"X-API-Key": demo.run("keys", "create", "--email", "trader@example.com")}
+    new = demo.answer(ALERTS_PATH, "201", "POST", body=EXAMPLE, headers=key)
+    own, unknown = (f"{ALERTS_PATH}/{each}" for each in (new["id"], "al_0123456789abcdef"))
+    refused = {"401": demo.answer(ALERTS_PATH, "401")}
+    wrong = {**refused, "400": demo.answer(ALERTS_PATH, "400", "POST", body={}, headers=key)}
+    missing = {**refused, "404": demo.answer(unknown, "404", "PATCH", body=PAUSE, headers=key)}
+    previewed = demo.answer(f"{ALERTS_PATH}/preview", "200", "POST", body=EXAMPLE, headers=key)
+    fired = {"at": new["created_at"], "symbol": "BTC", "venue": "all", "value": 0.0612}
+    text = "The mean BTC funding of all exchanges is above 0.0500 % per 8 h: 0.0612 % per 8 h"
+    fired |= {"text": text, "id": 1, "alert": new["id"], "url": f"{BASE_URL}/markets/BTC"}
+    return {
+        "createAlert": {**wrong, "201": new, "409": _said(TooManyAlerts())},
+        "previewAlert": {**wrong, "200": {**previewed, "times": previewed["times"][:1]}},
+        "getAlerts": {**refused, "200": {"alerts": [new]}},
+        "getAlertMessages": {**refused, "200": {"messages": [fired]}},
+        "changeAlert": {
+            **wrong,
+            **missing,
+            "400": demo.answer(own, "400", "PATCH", body={}, headers=key),
+            "200": demo.answer(own, "200", "PATCH", body=PAUSE, headers=key),
+        },
+        "deleteAlert": missing,
+    }
+
+
 def webhook_answers(demo: Demo) -> Answers:
     """Responses for the owner of a personal key."""
     key = {"X-API-Key": demo.run("keys", "create", "--email", "owner@example.com")}
@@ -427,6 +457,7 @@ def simulated_errors() -> Answers:
         **dict.fromkeys(READS, reads),
         **{name: {"502": upstream} for name in MARKETS},
         **{name: {"429": unreadable["429"], **away} for name in RENDERED},
+        **dict.fromkeys((name for name in TEXTS if "Alert" in name), busy),
         **dict.fromkeys(("createWebhook", "getWebhooks"), busy),
         **dict.fromkeys(("getWebhookDeliveries", "rotateWebhookSecret", "deleteWebhook"), busy),
         "getBriefs": {"500": _said(RecordUnavailable())},
@@ -506,7 +537,7 @@ def main() -> None:
     """Write the file."""
     with TemporaryDirectory() as folder, started(Path(folder) / "demo") as demo:
         answers = free_answers(demo) | file_answers(demo) | mcp_answers(demo)
-        answers |= webhook_answers(demo)
+        answers |= webhook_answers(demo) | alert_answers(demo)
         entitled, pair = entitled_answers(demo)
         for found in (entitled, spent(demo), simulated_errors()):
             for name, bodies in found.items():

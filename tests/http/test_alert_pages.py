@@ -64,7 +64,7 @@ class Visitor:
 
         async def work() -> str:
             [alert] = await alerts_of(database, self.mailbox)
-            new = NewMessage(alert.id, self.mailbox, Fired("BTC", "bybit", 0.06, START))
+            new = NewMessage(alert.id, self.mailbox, Fired("BTC", "bybit", 0.06, self.site.clock()))
             await database.write(lambda tx: record_alerts(tx, [], [new], START))
             return (await messages_of(database, self.mailbox, 1))[0].token
 
@@ -204,9 +204,12 @@ def test_the_link_in_a_message_stops_its_alert_with_one_request(visitor: Visitor
 
 def test_the_picture_of_a_message_is_a_png(visitor: Visitor) -> None:
     visitor.press("create", **RULE)
-    token = visitor.fire()
-    found = visitor.site.ask(f"/alerts/picture/{token}.png")
+    for _ in range(13):
+        visitor.site.clock.pass_seconds(300)
+        visitor.site.service.publish(reading(visitor.site.clock()), shares())
+    found = visitor.site.ask(f"/alerts/picture/{visitor.fire()}.png")
     assert found.headers["content-type"] == "image/png"
+    assert found.content.startswith(b"\x89PNG")
     assert visitor.site.ask("/alerts/picture/nope.png").status_code == 404
 
 

@@ -161,8 +161,8 @@ TEXTS: Mapping[str, str] = {
     "rotateWebhookSecret": "Replace the secret. For 24 hours, messages are signed with both.",
     "deleteWebhook": "Delete a webhook. This also deletes its log.",
     "createAlert": "Write a rule that sends you a message. It fires once when its condition "
-    "becomes true, and again after the value was back by a margin. `sentence` says what it will do. "
-    f"You can have {MAX_ALERTS}.",
+    "becomes true, and again after the value was back by a margin. `sentence` says what it will "
+    f"do. You can have {MAX_ALERTS}.",
     "previewAlert": "When a rule would have fired. It replays the record of the past 30 days, and "
     "stores nothing.",
     "getAlerts": "Your alerts. Oldest first, each with its sentence and state.",
