@@ -13,12 +13,13 @@ from barograph.collector.jobs.deliveries import (
     WEBHOOK_SECONDS,
     WebhookJob,
 )
+from barograph.collector.jobs.job import FencedDatabase
 from barograph.errors import LeaseLost, UpstreamError
 from barograph.events.query import EventFilter
 from barograph.events.records import EventType, NewEvent
 from barograph.events.store import append_events
 from barograph.keys.api_keys import ApiKeys
-from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction
+from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction, Value
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import DAY, HOUR, SECOND
 from barograph.webhooks.delivery import Deliveries
@@ -130,9 +131,11 @@ class Office(Steps):
     def log(self, webhook: Webhook) -> list[Delivery]:
         return self.run(deliveries_of(self.database, webhook.id))
 
-    def lead(self, sleep: Callable[[float], Awaitable[None]]) -> None:
+    def lead(
+        self, sleep: Callable[[float], Awaitable[None]], database: Database | None = None
+    ) -> None:
         """Run the leader's job until `sleep` takes the lease away."""
-        job = WebhookJob(self.database, self.deliveries, clock=self.clock, sleep=sleep)
+        job = WebhookJob(database or self.database, self.deliveries, clock=self.clock, sleep=sleep)
         with pytest.raises(ExceptionGroup):
             self.run(job(self.lease))
 
@@ -349,3 +352,40 @@ def test_attempt_that_cannot_be_recorded_is_not_repeated_every_second(office: Of
     office.endpoint.meanwhile = [break_down] * 9
     office.lead(sleep)
     assert len(office.endpoint.meanwhile) == 8
+
+
+class LateReads(FencedDatabase):
+    """Returns the rows of the second list of due endpoints only after those got their events."""
+
+    def __init__(self, office: Office, webhook: Webhook) -> None:
+        super().__init__(office.database, office.lease)
+        self._office = office
+        self._webhook = webhook
+        self._lists = 0
+
+    async def fetch(self, sql: str, *values: Value) -> list[Row]:
+        rows = await super().fetch(sql, *values)
+        if "next_try_at <=" in sql:
+            self._lists += 1
+            while self._lists == 2 and not await self._is_delivered():
+                pass
+        return rows
+
+    async def _is_delivered(self) -> bool:
+        webhook = await find_webhook(self._office.database, self._webhook.id)
+        return webhook.delivered_up_to == 1
+
+
+@pytest.mark.both_engines
+def test_outdated_list_of_due_endpoints_sends_nothing_twice(office: Office) -> None:
+    webhook = office.active()
+    office.happen("BTC")
+    rounds = iter([True, True])
+
+    async def sleep(_: float) -> None:
+        if next(rounds, None) is None:
+            raise LeaseLost
+
+    database = LateReads(office, webhook)
+    office.lead(sleep, database)
+    assert office.endpoint.events() == [1]

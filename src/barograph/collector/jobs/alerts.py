@@ -24,6 +24,7 @@ from barograph.alerts.store import (
     save_position,
     set_state,
 )
+from barograph.collector.jobs.deliveries import BUSY_SECONDS
 from barograph.collector.jobs.job import FencedDatabase, Job, Sleep, logged
 from barograph.events.records import Event
 from barograph.events.store import events_after, events_of_type
@@ -127,6 +128,7 @@ class AlertJob(Job):
     async def _mail(self, database: Database, position: Position) -> None:
         """Put the next messages into the outbox, in the transaction that notes how far we are."""
         messages = await new_messages(database, position.mailed, BATCH)
+        self._seconds = ALERT_SECONDS if len(messages) < BATCH else BUSY_SECONDS
         if not messages:
             return
         now = self._clock()

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from barograph.collector.jobs.job import FencedDatabase, Job, Sleep, logged
-from barograph.keys.outbox import MailSender, Picture, deliver_due
+from barograph.keys.outbox import BATCH, MailSender, Picture, deliver_due
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database
 from barograph.kit.lease import Lease
@@ -16,7 +16,7 @@ from barograph.webhooks.store import SLOW_MS, due_webhooks
 RECONCILE_SECONDS = 60.0
 MAIL_SECONDS = 1.0
 WEBHOOK_SECONDS = 1.0
-BUSY_WEBHOOK_SECONDS = 0.05
+BUSY_SECONDS = 0.05
 UNRECORDED_SECONDS = 60.0
 
 MAX_WEBHOOKS_AT_ONCE = 128
@@ -72,7 +72,8 @@ class MailJob(Job):
     async def run_once(self, lease: Lease) -> None:
         """Send every mail that is due."""
         with logged("mails cannot be sent"):
-            await deliver_due(self._database, lease, self._sender, self._clock, self._draw)
+            sent = await deliver_due(self._database, lease, self._sender, self._clock, self._draw)
+            self._seconds = MAIL_SECONDS if sent < BATCH else BUSY_SECONDS
 
 
 class WebhookJob(Job):
@@ -93,6 +94,9 @@ class WebhookJob(Job):
         self._sending: dict[str, tuple[Webhook, int]] = {}
         """The endpoints that get a message now, and since when."""
 
+        self._sent_meanwhile: set[str] = set()
+        """Those that got one while we read which ones are due: that may be out of date."""
+
         self._tasks = asyncio.TaskGroup()
 
     async def __call__(self, lease: Lease) -> None:
@@ -106,10 +110,12 @@ class WebhookJob(Job):
         with logged("webhooks not read"):
             # Those being sent to, and others of their owners, are due too: ask for enough.
             limit = 4 * MAX_WEBHOOKS_AT_ONCE
+            self._sent_meanwhile.clear()
             due = await due_webhooks(self._database, self._clock(), limit)
-            self._seconds = WEBHOOK_SECONDS if len(due) < limit else BUSY_WEBHOOK_SECONDS
+            self._seconds = WEBHOOK_SECONDS if len(due) < limit else BUSY_SECONDS
             for webhook in due:
-                if webhook.id not in self._sending and self._has_place(webhook):
+                busy = webhook.id in self._sending or webhook.id in self._sent_meanwhile
+                if not busy and self._has_place(webhook):
                     self._sending[webhook.id] = webhook, self._clock()
                     self._tasks.create_task(self._send(webhook, lease))
 
@@ -132,3 +138,4 @@ class WebhookJob(Job):
             await self._sleep(UNRECORDED_SECONDS)
         finally:
             del self._sending[webhook.id]
+            self._sent_meanwhile.add(webhook.id)
