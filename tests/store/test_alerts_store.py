@@ -65,7 +65,7 @@ class Rules(Steps):
         found = self.run(messages_after(self.database, OWNER, after, 10))
         return [message.id for message in found]
 
-    def version(self) -> tuple[int, int]:
+    def version(self) -> tuple[int, ...]:
         return self.run(rules_version(self.database))
 
 

@@ -71,7 +71,7 @@ class AlertJudge:
     def __init__(self, markets: Mapping[str, MarketJudge]) -> None:
         self._markets = markets
         self._values = LatestValues(markets)
-        self._version: tuple[int, int] | None = None
+        self._version: tuple[int, ...] | None = None
         self._asked_at = 0
         self._alerts: dict[str, Alert] = {}
         self._watches: dict[str, dict[Key, _Watch]] = {venue: {} for venue in (*markets, ALL)}

@@ -67,8 +67,10 @@ class AlertJob(Job):
         self._reads = database
         self._base_url = base_url
         self._clock = clock
-        self._version: tuple[int, int] | None = None
+        self._version: tuple[int, ...] | None = None
         self._active: dict[str, Alert] = {}
+        self._timed: list[Alert] = []
+        self._about_events: list[Alert] = []
 
     async def run_once(self, lease: Lease) -> None:
         """Do everything that is due."""
@@ -76,7 +78,10 @@ class AlertJob(Job):
         with logged("alerts not delivered"):
             version = await rules_version(database)
             if version != self._version:
-                self._active = {alert.id: alert for alert in await active_alerts(database)}
+                active = await active_alerts(database)
+                self._active = {alert.id: alert for alert in active}
+                self._timed = [alert for alert in active if alert.rule.until is not None]
+                self._about_events = [each for each in active if each.rule.measure in FROM_EVENTS]
                 self._version = version
             position = await position_of(database)
             if position.event < 0:  # the first run
@@ -113,14 +118,13 @@ class AlertJob(Job):
     async def _fired(
         self, database: Database, events: Sequence[Event]
     ) -> list[tuple[Alert, Fired]]:
-        alerts = [each for each in self._active.values() if each.rule.measure in FROM_EVENTS]
-        if not alerts:
+        if not self._about_events:
             return []
         switches = [each.at for each in await events_of_type(database, "venue.switched")]
         return [
             (alert, fired)
             for event in events
-            for alert in alerts
+            for alert in self._about_events
             if event.at >= alert.created_at
             and (fired := fired_by(alert.rule, event, switches)) is not None
         ]
@@ -169,7 +173,7 @@ class AlertJob(Job):
 
     async def _end(self, database: Database) -> None:
         now = self._clock()
-        over = [each for each in self._active.values() if (each.rule.until or now + 1) <= now]
+        over = [each for each in self._timed if (each.rule.until or 0) <= now]
 
         async def work(tx: Transaction) -> None:
             for alert in over:

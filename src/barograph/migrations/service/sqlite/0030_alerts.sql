@@ -15,6 +15,7 @@ CREATE TABLE alerts (
     stop_token TEXT NOT NULL
 );
 CREATE INDEX alerts_by_mailbox ON alerts (mailbox);
+CREATE INDEX alerts_by_version ON alerts (version);
 CREATE UNIQUE INDEX alerts_by_stop_token ON alerts (stop_token);
 
 -- On which side of its limit a rule last saw a coin at a venue.
