@@ -3,9 +3,9 @@
 Rules that look at the same value share a watch.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from itertools import chain
+from itertools import islice
 from typing import NamedTuple
 
 from barograph.alerts.crossings import bounds, next_state, size
@@ -22,6 +22,9 @@ from barograph.venues.records import Perpetuals
 
 REFRESH_EVERY = 2 * SECOND
 """How often the judge asks whether any rule changed."""
+
+TOTALS_EVERY = 4 * SECOND
+"""A little less than the usual time between two readings of a venue."""
 
 
 class AlertConclusion(NamedTuple):
@@ -41,10 +44,6 @@ class _Entry:
         self.alert, self.is_met = alert, is_met
         self.on, self.back = bounds(alert.rule)
 
-    def changes(self, seen: float) -> bool:
-        """Whether a value of this size may change its state."""
-        return self.is_met is None or (seen < self.back if self.is_met else seen >= self.on)
-
 
 class _Watch:
     """A value, and the rules that look at it."""
@@ -53,7 +52,7 @@ class _Watch:
         self.entries: dict[str, _Entry] = {}
         """By the id of the alert."""
 
-        self.seen = 0
+        self.judged = self.seen = 0
         self.members: Collection[str] | None = None
 
     def take(self, found: Value, at: int) -> None:
@@ -132,17 +131,22 @@ class AlertJudge:
             return None
         at, conclusion = reading.as_of, AlertConclusion(now, [], [])
         self._values.take(reading, self._symbols, since=at)
-        for key, watch in chain.from_iterable(
-            self._watches[venue].items() for venue in (reading.venue, ALL)
-        ):
-            found = self._values.of(key, at)
+        for key, watch in [*self._watches[reading.venue].items(), *self._due_totals(now)]:
+            found, watch.judged = self._values.of(key, at), now
             if found is not None:
                 watch.take(found, at)
                 seen = size(key.when, found.value)
                 for entry in watch.entries.values():
-                    if entry.changes(seen):
+                    is_met = entry.is_met
+                    if is_met is None or (seen < entry.back if is_met else seen >= entry.on):
                         self._judge(entry, key, found.value, at, conclusion)
         return conclusion if conclusion.states else None
+
+    def _due_totals(self, now: int) -> Iterable[tuple[Key, _Watch]]:
+        """A part of the totals of all venues: each is judged about once per reading of a venue."""
+        totals = self._watches[ALL]
+        due = (item for item in totals.items() if not 0 <= now - item[1].judged < TOTALS_EVERY)
+        return islice(due, len(totals) // len(self._markets) + 1)
 
     def _judge(
         self, entry: _Entry, key: Key, value: float, at: int, conclusion: AlertConclusion

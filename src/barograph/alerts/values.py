@@ -69,13 +69,17 @@ class _CoinValues(NamedTuple):
     since: int = 0
     """Since when there was no gap; 0 if since before this collector started."""
 
+    def amount(self, key: Key) -> float | None:
+        """What rules of a measure look at."""
+        if key.measure == "price":
+            return self.price
+        if key.measure == "open-interest":
+            return self.usd if key.within is None else self.coins
+        return self.funding
+
     def part(self, key: Key) -> Part | None:
-        """What the venue adds to a value; None if that is unknown."""
-        is_interest = key.measure == "open-interest"
-        value = self.price if key.measure == "price" else self.funding
-        if is_interest:
-            value = self.usd if key.within is None else self.coins
-        weight = self.usd if key.measure == "funding" and key.venue == ALL else 1.0
+        """What the venue adds to a value of all venues; None if that is unknown."""
+        value, weight = self.amount(key), self.usd if key.measure == "funding" else 1.0
         return None if value is None or not weight else Part(value, weight)
 
 
@@ -118,30 +122,41 @@ class LatestValues:
     def _know(self, venue: str, symbol: str, values: _CoinValues) -> None:
         measures: Sequence[Measure] = ("price", "funding", "open-interest")
         for measure, value in zip(measures, values[1:4], strict=True):
-            before = self._known.get((measure, venue, symbol))
             if value is not None:
-                is_new = before is None or values.at - before.at > GAP
-                since = values.since if before is None or is_new else before.since
-                self._known[measure, venue, symbol] = values._replace(since=since)
+                before = self._known.get((measure, venue, symbol), values)
+                since = before.since if values.at - before.at <= GAP else values.at
+                if since != values.since:
+                    values = values._replace(since=since)
+                self._known[measure, venue, symbol] = values
 
     def of(self, key: Key, at: int) -> Value | None:
         """A value at the time of a reading; None if it is unknown."""
         if key.measure in LIQUIDATED:
             return self._liquidated(key, at)
         if key.measure not in {"volatility", "settled-funding"}:
-            return self._live(key, at)
+            return self._total(key, at) if key.venue == ALL else self._live(key, at)
         value = (self._volatility if key.measure == "volatility" else self._settled)(key, at)
         return (
             None if value is None else Value(value, since=self._known["price", key.venue, ""].since)
         )
 
     def _live(self, key: Key, at: int) -> Value | None:
-        """Of one venue from this reading, or of all from what was known last."""
-        is_spread, is_total = key.measure == SPREAD, key.venue == ALL
-        age = GAP if is_spread else KEPT_FOR if is_total else 0
+        """Of one venue, from this reading."""
+        values = self._known.get((key.measure, key.venue, key.symbol))
+        last = None if values is None or values.at != at else values.amount(key)
+        if values is None or last is None or key.within is None:
+            return None if values is None or last is None else Value(last, (), values.since)
+        first = self._past(key.venue, key, at).amount(key)
+        value = None if first is None else changed(key, first, last)
+        return None if value is None else Value(value, (), values.since)
+
+    def _total(self, key: Key, at: int) -> Value | None:
+        """Of all venues, from what was known last."""
+        is_spread = key.measure == SPREAD
+        age = GAP if is_spread else KEPT_FOR
         measure: Measure = "funding" if is_spread else key.measure
         known, since = {}, 0
-        for venue in self._markets if is_total else (key.venue,):
+        for venue in self._markets:
             values = self._known.get((measure, venue, key.symbol))
             if values is not None and at - values.at <= age:
                 ends = [values] if key.within is None else [self._past(venue, key, at), values]
@@ -202,18 +217,22 @@ class LatestValues:
 def combined(key: Key, known: Mapping[str, Sequence[Part]]) -> float | None:
     """The value that venues add up to, each with its parts at the times that are compared.
 
-    Funding is weighted by open interest. Its changes are in percentage points, others in percent.
+    Funding is weighted by open interest.
     """
     if len(known) < (MIN_VENUES if key.measure == SPREAD else 1):
         return None
-    totals = [_total(key.measure, parts) for parts in zip(*known.values(), strict=True)]
-    if key.within is None or key.measure == "funding":
-        return totals[-1] - sum(totals[:-1])
-    first, last = totals
+    totals = [_added(key.measure, parts) for parts in zip(*known.values(), strict=True)]
+    return totals[0] if key.within is None else changed(key, *totals)
+
+
+def changed(key: Key, first: float, last: float) -> float | None:
+    """The change of funding in percentage points, and of anything else in percent."""
+    if key.measure == "funding":
+        return last - first
     return change_pct(first, last) if first > 0 else None
 
 
-def _total(measure: Measure, parts: Sequence[Part]) -> float:
+def _added(measure: Measure, parts: Sequence[Part]) -> float:
     values = [value for value, _ in parts]
     if measure == SPREAD:
         return max(values) - min(values)
