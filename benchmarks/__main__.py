@@ -27,6 +27,7 @@ SUBJECTS = (
     "disputes",
     "snapshot",
     "signals",
+    "alerts",
     "ledger",
     "accuracy",
     "logs",

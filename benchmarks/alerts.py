@@ -3,21 +3,26 @@
 import asyncio
 import time
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count, islice
 from pathlib import Path
 from random import Random
 from statistics import median
 
 from msgspec.structs import replace
 
-from barograph.alerts.judge import AlertConclusion, AlertJudge
-from barograph.alerts.preview import preview
+from barograph.alerts.judge import AlertJudge
 from barograph.alerts.records import MAX_ALERTS
 from barograph.alerts.rules import Rule
-from barograph.alerts.store import add_alert, record_alerts, rules_version
-from barograph.collector.judge import Judge
+from barograph.alerts.store import add_alert, rules_version
+from barograph.collector.jobs.alerts import AlertJob, pictures
+from barograph.collector.jobs.deliveries import MailJob
+from barograph.collector.judge import Judge, write_conclusions
 from barograph.keys.api_keys import ApiKeys
-from barograph.kit.database import Database
+from barograph.keys.outbox import Mail
+from barograph.kit.clock import system_clock
+from barograph.kit.database import Database, Transaction
+from barograph.kit.lease import Lease
 from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
 from barograph.kit.opening import open_database
 from barograph.kit.timestamps import DAY, MINUTE, SECOND
@@ -39,7 +44,7 @@ def measure(plan: bench.Plan, folder: Path) -> bench.Section:
 async def _measure(plan: bench.Plan, folder: Path) -> bench.Section:
     rules, chance = plan.size(RULES, RULES // 10), Random(1)
     full, empty = await _database(folder / "full"), await _database(folder / "empty")
-    await _fill(full, chance, rules)
+    await _fill(full, [_rule(chance) for _ in range(rules)])
     judge = Judge(Settings(venues=",".join(VENUES)))
     await judge.load(empty, START)
     market = _Market(chance)
@@ -70,8 +75,7 @@ async def _measure(plan: bench.Plan, folder: Path) -> bench.Section:
             bench.Figure("  messages meanwhile", f"{fired:,}"),
             bench.limited("memory of the rules", memory / 1e6, "MB"),
             bench.limited("time to ask whether a rule changed", median(asked), "ms"),
-            bench.limited("time to store 1,000 messages of one reading", *await _stored(full)),
-            bench.limited("preview of BTC at any exchange", *await _previewed(empty)),
+            *await _burst(await _database(folder / "burst"), plan.size(1_000, 100)),
         ],
     )
 
@@ -82,15 +86,17 @@ async def _database(path: Path) -> Database:
     return database
 
 
-async def _fill(database: Database, chance: Random, count: int) -> None:
-    keys = ApiKeys(database, b"p" * 32, lambda: START)
-    for number in range(count // MAX_ALERTS):
-        owner = f"{number}@example.com"
+async def _fill(database: Database, rules: Iterable[Rule]) -> None:
+    """Store rules, as many for each owner as one may have."""
+    keys, left = ApiKeys(database, b"p" * 32, lambda: START), iter(rules)
+    for number in count():
+        owner, own = f"{number}@example.com", [*islice(left, MAX_ALERTS)]
+        if not own:
+            return
         await keys.create(owner)
-        rules = [_rule(chance) for _ in range(MAX_ALERTS)]
 
-        async def work(tx, rules=rules, owner=owner):  # type: ignore[no-untyped-def]
-            for rule in rules:
+        async def work(tx: Transaction, owner: str = owner, own: Sequence[Rule] = own) -> None:
+            for rule in own:
                 await add_alert(tx, owner, rule, ["mail"], START)
 
         await database.write(work)
@@ -122,24 +128,24 @@ class _Market:
 
     def __init__(self, chance: Random) -> None:
         self._chance, self._now = chance, START
-        self._coins = [Perpetual(c, c, 100.0, 0.01, 8, 0, 1e7, 1e5) for c in COINS]
+        self.coins = [Perpetual(c, c, 100.0, 0.01, 8, 0, 1e7, 1e5) for c in COINS]
 
     def readings(self, count: int, step: int = MINUTE) -> Iterator[Perpetuals]:
         """So many rounds of readings of all venues."""
         gauss = self._chance.gauss
         for _ in range(count):
             self._now += step
-            self._coins = [
+            self.coins = [
                 replace(
                     each,
                     last_price=each.last_price * (1 + gauss(0, 0.0005)),
                     funding_rate_pct=0.9 * each.funding_rate_pct + gauss(0.001, 0.002),
                     open_interest_coins=(each.open_interest_coins or 0) * (1 + gauss(0, 0.0005)),
                 )
-                for each in self._coins
+                for each in self.coins
             ]
             for venue in VENUES:
-                yield Perpetuals(self._now, venue, tuple(self._coins), venue=venue)
+                yield Perpetuals(self._now, venue, tuple(self.coins), venue=venue)
 
 
 async def _asked(database: Database) -> float:
@@ -148,14 +154,54 @@ async def _asked(database: Database) -> float:
     return 1e3 * (time.perf_counter() - begun)
 
 
-async def _stored(database: Database) -> tuple[float, str]:
-    """A thousand rules that fire in one reading."""
-    alerts = AlertJudge({})
-    await database.read(alerts.load)
-    return 0.0, "ms"
+class _Sender:
+    """A mail server that answers at once."""
+
+    def __init__(self) -> None:
+        self.times: list[int] = []
+
+    async def send(self, _: Mail) -> None:
+        self.times.append(system_clock())
 
 
-async def _previewed(database: Database) -> tuple[float, str]:
-    begun = time.perf_counter()
-    await preview(database, Rule("funding", ("BTC",), "any", "above", 0.05), START + 30 * DAY)
-    return 1e3 * (time.perf_counter() - begun), "ms"
+async def _burst(database: Database, messages: int) -> list[bench.Figure]:
+    """Many rules that fire in one reading, and the readings while their mails are sent."""
+    await _fill(database, [Rule("price", ("BTC",), "bybit", "above", 150.0)] * messages)
+    judge, sender, clock = Judge(Settings()), _Sender(), system_clock
+    lease = Lease(database, "collector", "here", clock=clock, milliseconds=600 * SECOND)
+    await lease.acquire()
+    await judge.load(database, clock())
+    fields = Perpetual("BTC", "BTC", 100.0, 0.01, 8, 0, 1e7, 1e5), *_Market(Random(2)).coins[3:]
+
+    async def read(price: float) -> float:
+        at, begun = clock(), time.perf_counter()
+        contracts = (replace(fields[0], last_price=price), *fields[1:])
+        await judge.refresh(database, at)
+        conclusion = judge.conclude(Perpetuals(at, "bybit", contracts), at)
+        await write_conclusions(database, lease, [conclusion])
+        judge.written(conclusion)
+        return 1e3 * (time.perf_counter() - begun)
+
+    jobs = (
+        AlertJob(database, "https://example.com", clock=clock),
+        MailJob(database, sender, clock=clock, draw=pictures(database)),
+    )
+    tasks = [asyncio.create_task(job(lease)) for job in jobs]
+    before = [await read(100.0) for _ in range(10)]
+    fired_at, fired = clock(), await read(200.0)
+    during = []
+    while len(sender.times) < messages:
+        during.append(await read(200.0))
+        await asyncio.sleep(0.5)
+    for task in tasks:
+        task.cancel()
+    delays = sorted((at - fired_at) / SECOND for at in sender.times)
+    return [
+        bench.limited("reading judged and stored", median(before[1:]), "ms"),
+        bench.limited(f"  that fires {messages:,} messages", fired, "ms"),
+        bench.limited("  while they are sent (p50)", median(during), "ms"),
+        bench.limited(
+            f"from a reading to the mail, {messages:,} at once (p50)", median(delays), "s"
+        ),
+        bench.limited("  (p99)", delays[int(0.99 * len(delays))], "s"),
+    ]

@@ -23,8 +23,8 @@ SIDES: Mapping[str, Sequence[Side]] = {
 }
 
 
-_Name = tuple[int, str]
-"""The multiplier and the name of a contract."""
+_Contract = tuple[int, Perpetual | PastValues]
+"""A contract and its multiplier."""
 
 
 class Key(NamedTuple):
@@ -91,7 +91,7 @@ class LatestValues:
         self._known: dict[tuple[Measure, str, str], _CoinValues] = {}
         """The newest values that have a measure, by venue and coin."""
 
-        self._contracts: dict[tuple[str, str], Sequence[_Name]] = {}
+        self._contracts: dict[tuple[str, str], list[tuple[int, Perpetual]]] = {}
         """The contracts of a coin at a venue with their multipliers, the largest first."""
 
         self._kept: dict[object, tuple[int, Any]] = {}
@@ -107,17 +107,16 @@ class LatestValues:
         others, known = market.other_assets, market.last_known.contracts
         if others is None:
             others = {name for name, each in known.items() if each.is_other_asset}
-        groups: dict[str, list[Perpetual]] = defaultdict(list)
+        groups: dict[str, list[tuple[int, Perpetual]]] = defaultdict(list)
         for each in reading.contracts:
             symbol = each.asset.upper()
             if symbol in symbols and each.contract not in others:
-                groups[symbol].append(each)
+                groups[symbol].append((each.multiplier, each))
         self._know(venue, "", _CoinValues(at, 0.0, since=since))  # that it was read at all
         for symbol, group in groups.items():
-            group.sort(key=lambda each: -(each.open_interest_usd or 0.0))
-            names = self._contracts[venue, symbol] = [(e.multiplier, e.contract) for e in group]
-            contracts = [*zip(names, group, strict=True)]
-            self._know(venue, symbol, _coin_values(at, contracts, disputed, since))
+            group.sort(key=lambda each: -(each[1].open_interest_usd or 0.0))
+            self._contracts[venue, symbol] = group
+            self._know(venue, symbol, _coin_values(at, group, disputed, since))
 
     def _know(self, venue: str, symbol: str, values: _CoinValues) -> None:
         measures: Sequence[Measure] = ("price", "funding", "open-interest")
@@ -176,11 +175,10 @@ class LatestValues:
             frame, values = nearest, values if nearest is frame else {}
             self._kept[venue, key.within] = at // MINUTE, (frame, values)
         if key.symbol not in values:
-            names = self._contracts.get((venue, key.symbol), ())
-            past = [
-                (each, frame.contracts[each[1]]) for each in names if each[1] in frame.contracts
-            ]
-            is_whole = past and len(past) == len(names)
+            group = self._contracts.get((venue, key.symbol), ())
+            found = [(scale, frame.contracts.get(each.contract)) for scale, each in group]
+            past = [(scale, each) for scale, each in found if each is not None]
+            is_whole = past and len(past) == len(group)
             values[key.symbol] = _coin_values(frame.at, past) if is_whole else _CoinValues(0)
         return values[key.symbol]
 
@@ -207,8 +205,9 @@ class LatestValues:
 
     def _settled(self, key: Key, at: int) -> float | None:
         """What was settled last, unless we read the report too late to judge by it."""
-        (_, contract), *_ = self._contracts.get((key.venue, key.symbol)) or [(1, "")]
-        for last in self._markets[key.venue].trailing.settled.get(contract, ())[-1:]:
+        group = self._contracts.get((key.venue, key.symbol))
+        name = group[0][1].contract if group else ""
+        for last in self._markets[key.venue].trailing.settled.get(name, ())[-1:]:
             if not last.is_backfilled and at - last.at <= last.funding_interval_hours * HOUR + LATE:
                 return eight_hour_rate(last.funding_rate_pct, last.funding_interval_hours)
         return None
@@ -243,17 +242,17 @@ def _added(measure: Measure, parts: Sequence[Part]) -> float:
 
 def _coin_values(
     at: int,
-    contracts: Sequence[tuple[_Name, Perpetual | PastValues]],
+    contracts: Sequence[_Contract],
     disputed: Collection[str] = (),
     since: int = 0,
 ) -> _CoinValues:
     """The values of a coin from its contracts, the largest first; open interest is their sum."""
-    (multiplier, _), largest = contracts[0]
+    multiplier, largest = contracts[0]
     price = None if "price" in disputed else largest.last_price / multiplier
     funding = None if "funding" in disputed else largest.funding_8h_pct
     values = _CoinValues(at, price, funding, since=since)
     sizes = [each.open_interest_usd for _, each in contracts if each.open_interest_usd is not None]
     if price is None or "open-interest" in disputed or len(sizes) < len(contracts):
         return values
-    coins = sum(scale * (open_interest_coins(each) or 0.0) for (scale, _), each in contracts)
+    coins = sum(scale * (open_interest_coins(each) or 0.0) for scale, each in contracts)
     return values._replace(usd=sum(sizes), coins=coins)
