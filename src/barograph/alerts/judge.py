@@ -55,13 +55,13 @@ class _Watch:
         self.judged = self.seen = 0
         self.members: Collection[str] | None = None
 
-    def take(self, found: Value, at: int) -> None:
+    def take(self, found: Value, now: int) -> None:
         """Let all rules adopt the value silently if it came back, or now consists of others."""
-        is_back = found.since > self.seen or (self.seen and at - self.seen > GAP)
+        is_back = found.since > self.seen or (self.seen and now - self.seen > GAP)
         if is_back or (self.members is not None and self.members != found.members):
             for entry in self.entries.values():
                 entry.is_met = None
-        self.seen, self.members = at, found.members
+        self.seen, self.members = now, found.members
 
 
 class AlertJudge:
@@ -130,11 +130,11 @@ class AlertJudge:
         if not self._alerts:
             return None
         at, conclusion = reading.as_of, AlertConclusion(now, [], [])
-        self._values.take(reading, self._symbols, since=at)
+        self._values.take(reading, self._symbols, since=now)
         for key, watch in [*self._watches[reading.venue].items(), *self._due_totals(now)]:
             found, watch.judged = self._values.of(key, at), now
             if found is not None:
-                watch.take(found, at)
+                watch.take(found, now)
                 seen = size(key.when, found.value)
                 for entry in watch.entries.values():
                     is_met = entry.is_met

@@ -123,10 +123,9 @@ class LatestValues:
         for measure, value in zip(measures, values[1:4], strict=True):
             if value is not None:
                 before = self._known.get((measure, venue, symbol), values)
-                since = before.since if values.at - before.at <= GAP else values.at
-                if since != values.since:
-                    values = values._replace(since=since)
-                self._known[measure, venue, symbol] = values
+                is_back = values.at - before.at > GAP
+                since = values.since if is_back else before.since
+                self._known[measure, venue, symbol] = values._replace(since=since)
 
     def of(self, key: Key, at: int) -> Value | None:
         """A value at the time of a reading; None if it is unknown."""
