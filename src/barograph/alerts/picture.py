@@ -47,7 +47,7 @@ async def picture_of(database: Database, alert: Alert, message: AlertMessage) ->
         (point.at, point.value)
         for line in lines
         for point in line.points
-        if point.value is not None and point.at < fired.at
+        if point.value is not None and fired.at - DAY <= point.at < fired.at
     ]
     if not points:
         return None

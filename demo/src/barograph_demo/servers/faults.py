@@ -163,7 +163,7 @@ _NEVER_LIMITED: Final = frozenset(
         VenueFault.SQUEEZE,
     }
 )
-SQUEEZE: Final = VenueFault.SQUEEZE
+SQUEEZE: Final = VenueFault.SQUEEZE.value
 SQUEEZED: Final = 0.0008 / 8
 """The rate per hour of BTC in a squeeze."""
 

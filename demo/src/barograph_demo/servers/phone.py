@@ -110,13 +110,13 @@ class PhoneServer(BodyServer[PhoneFaults]):
         self.requests[request.method] += 1
         if request.method == "GET":
             return reply(HTTPStatus.OK, self._page().encode(), HTML)
-        if self._faults.replacing():
-            return unavailable()
         if request.path.startswith("/squeeze/"):
             command = {"fault": SQUEEZE, "on": request.path.endswith("on")}
             for venue in self._venues:
                 await asyncio.to_thread(send_command, venue, command)
             return reply(HTTPStatus.SEE_OTHER, b"", HTML, Location="/")
+        if self._faults.replacing():
+            return unavailable()
         try:
             self._arrived.append(_read(request, datetime.fromtimestamp(self._now, UTC)))
         except msgspec.MsgspecError as error:
