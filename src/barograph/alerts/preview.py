@@ -69,12 +69,9 @@ async def preview(
     fired: list[Fired] = []
     lines: list[Line] = []
     for symbol in rule.symbols or ("",):
-        replay = _Replay(rule, symbol, span, venues)
-        for venue, values in (await database.read(replay.values)).items():
-            fired += _crossings(rule, symbol, venue, values)
-            hours = {at // HOUR * HOUR: found.value for at, found in values}
-            points = {at: Point(at, value) for at, value in hours.items()}
-            lines.append(Line(symbol, venue, on_grid(points, days, HOUR, now)))
+        for line, some in await database.read(_Replay(rule, symbol, span, venues).run):
+            lines.append(line)
+            fired += some
     return Preview(_limited(rule, fired), days, lines, _note(rule))
 
 
@@ -127,7 +124,18 @@ class _Replay:
     def __init__(self, rule: Rule, symbol: str, span: range, venues: Collection[str]) -> None:
         self._rule, self._symbol, self._span, self._venues = rule, symbol, span, venues
 
-    async def values(self, tx: Transaction) -> dict[str, _Values]:
+    async def run(self, tx: Transaction) -> list[tuple[Line, list[Fired]]]:
+        """The values by venue, and where they fire."""
+        found = []
+        for venue, values in (await self._values(tx)).items():
+            hours = {at // HOUR * HOUR: each.value for at, each in values}
+            points = {at: Point(at, value) for at, value in hours.items()}
+            shown = on_grid(points, len(self._span) // DAY, HOUR, self._span.stop)
+            line = Line(self._symbol, venue, shown)
+            found.append((line, [*_crossings(self._rule, self._symbol, venue, values)]))
+        return found
+
+    async def _values(self, tx: Transaction) -> dict[str, _Values]:
         """By venue, oldest first."""
         rule, shown = self._rule, self._venues if self._rule.venue == ANY else [self._rule.venue]
         if rule.measure in LIQUIDATED:
