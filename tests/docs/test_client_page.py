@@ -4,10 +4,12 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import closing
 from inspect import isfunction
 from pathlib import Path
 from queue import Queue
 from subprocess import PIPE
+from typing import Any
 
 import pytest
 
@@ -20,6 +22,8 @@ from barograph_client.clients import SECONDS, WHOLE
 from barograph_client.following import FIRST_PAUSE, LONGEST_PAUSE, SILENCE
 from barograph_client.reads import PATIENCE
 from support.clock import START
+from support.markets import reading, shares
+from support.pages import MAIL
 from support.readers import on_a_port
 from support.service import Answer
 from support.stances import FUNDING, RATES, proposal
@@ -27,17 +31,18 @@ from support.subscribers import FEED_TOKEN, SubscriberService
 
 PAGE = (Path(__file__).parents[2] / "docs" / "client.md").read_text("utf-8")
 EXAMPLES = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-FREE, ASYNC, PERPETUALS, CROSS, CHART, EVENTS, FOLLOWING = EXAMPLES
+FREE, ASYNC, PERPETUALS, CROSS, CHART, EVENTS, ALERTS, FOLLOWING = EXAMPLES
 UNBUFFERED = {**os.environ, "PYTHONUNBUFFERED": "1"}
 
 
-def run(code: str, service: SubscriberService, folder: Path) -> list[str]:
+def run(code: str, service: SubscriberService, folder: Path, **env: str) -> list[str]:
     """The lines that a program of the page prints."""
     with on_a_port(service.ask) as address:
         program = code.replace("http://127.0.0.1:8080", address)
         done = subprocess.run(
             [sys.executable, "-W", "error", "-c", program],
             cwd=folder,
+            env={**os.environ, **env},
             capture_output=True,
             text=True,
             timeout=60,
@@ -52,6 +57,17 @@ def test_the_quickstart_prints_the_market(service: SubscriberService, tmp_path: 
     assert first == "BTC 67000.5 0.01 test venue"
     assert second.startswith("neutral Barograph, ")
     assert briefs == []
+
+
+def test_the_example_of_alerts_leaves_nothing_behind(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {**MAIL}
+    with closing(SubscriberService(tmp_path, **settings)) as mailing:
+        mailing.publish(reading(), shares())
+        key = mailing.create_key().key
+        first, messages = run(ALERTS, mailing, tmp_path, BAROGRAPH_KEY=key)
+        assert first.startswith("Tells you when BTC funding at any exchange is above 0.0500")
+        assert messages == "[]"
+        assert mailing.rows("SELECT * FROM alerts") == []
 
 
 def test_the_quickstart_without_blocking_prints_the_same_market(
@@ -143,7 +159,7 @@ def test_the_page_names_every_method_and_event() -> None:
         if isfunction(each) and each.__module__ == calls.__name__ and not name.startswith("_")
     }
     assert methods <= vars(Barograph).keys() & vars(AsyncBarograph).keys()
-    assert len(methods) == 26
+    assert len(methods) == 32
     methods |= {"pages", "follow", "to_frame"}
     assert {name for name in methods if f"`{name}`" not in PAGE} == set()
     for event in events.Event.__args__:

@@ -95,6 +95,10 @@ def test_a_stranger_signs_in_with_a_key_or_asks_for_one(visitor: Visitor) -> Non
     assert visitor.ask().headers["cache-control"] == "no-store"
 
 
+@pytest.mark.outcome(
+    "A personal key is revoked while a browser is signed in to `/alerts`",
+    "The session ends with it, and its alerts pause until the mailbox has a new key.",
+)
 def test_a_session_ends_with_its_key_its_time_or_the_button(visitor: Visitor) -> None:
     signed_out = visitor.press("sign-out")
     assert signed_out.headers["set-cookie"].startswith(f"{COOKIE}=; Max-Age=0")
@@ -182,6 +186,10 @@ def test_another_site_can_not_press_a_button(visitor: Visitor) -> None:
     assert "None yet." in visitor.text
 
 
+@pytest.mark.outcome(
+    "A mail scanner opens the link that stops an alert",
+    "Nothing happens. Only the button, or a mail program's one-click request, stops it.",
+)
 def test_the_link_in_a_message_stops_its_alert_with_one_request(visitor: Visitor) -> None:
     visitor.press("create", **RULE)
     [alert] = asyncio.run(alerts_of(visitor.site.service.database, visitor.mailbox))

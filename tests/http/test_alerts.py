@@ -118,6 +118,10 @@ def test_no_or_a_wrong_key_gets_401(service: Service, fields: dict[str, str]) ->
         assert (answer.status, answer.json()) == (401, {"error": KeyRequired.text})
 
 
+@pytest.mark.outcome(
+    "A request describes an alert that can never fire, or sends to another mailbox's webhook",
+    "400 says what would work. Nothing is stored.",
+)
 @pytest.mark.parametrize(
     ("body", "why"),
     [

@@ -38,10 +38,11 @@ from barograph_client.records import Presence, RecordedDecisions, Reference
 from barograph_client.subscriber import Compared, Kept, Later, NotComparable, Skipped, Stopped
 from support.clock import START
 from support.markets import BTC
+from support.pages import MAIL
 from support.payments import FEED, PAYMENTS, HandFacilitator, header, payload, proof
 from support.readers import InProcess, Reader, result
 from support.reveals import announce
-from support.service import BASE_URL, Service
+from support.service import BASE_URL, Service, fresh_service
 from support.stances import FUNDING, RATES, proposal
 from support.subscribers import (
     FEED_TOKEN,
@@ -141,6 +142,23 @@ def test_free_reads_lose_nothing_of_the_answers(reader: Reader, service: Service
         found = reader.read(name)
         assert isinstance(found, get_args(get_type_hints(getattr(every_call, name))["return"])[0])
         assert known(to_builtins(found)) == known(service.ask(target).json())
+
+
+def test_an_agent_writes_previews_pauses_and_deletes_an_alert(way: str, tmp_path: Path) -> None:
+    with fresh_service(tmp_path, **MAIL) as service:
+        key = service.create_key().key
+        with closing(Reader(way, InProcess(service.app), api_key=key)) as reader:
+            rule = {"symbols": ["BTC"], "when": "above", "value": 0.05}
+            assert reader.read("preview_alert", "funding", **rule)["days"] == 30
+            made = reader.read("create_alert", "funding", **rule)
+            assert reader.read("alerts") == {"alerts": [made]}
+            assert reader.read("change_alert", made["id"], "paused")["state"] == "paused"
+            assert reader.read("alert_messages", after=0) == {"messages": []}
+            with pytest.raises(InvalidRequest, match="can never fire"):
+                reader.read("create_alert", "funding", **{**rule, "value": 50})
+            assert reader.read("delete_alert", made["id"]) == b""
+            with pytest.raises(NotFound):
+                reader.read("delete_alert", made["id"])
 
 
 def test_lists_are_read_to_the_end_and_lose_nothing(reader: Reader, service: Service) -> None:

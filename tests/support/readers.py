@@ -63,9 +63,9 @@ class Reader:
             else Barograph(BASE_URL, transport=transport, sleep=pause, **options)
         )
 
-    def read(self, name: str, *arguments: Any) -> Any:
+    def read(self, name: str, *arguments: Any, **named: Any) -> Any:
         """Call a method of the client."""
-        return result(getattr(self.client, name)(*arguments))
+        return result(getattr(self.client, name)(*arguments, **named))
 
     def first(self, count: int, name: str, *arguments: Any, **named: Any) -> list[Any]:
         """The first entries of what a method iterates over."""
@@ -99,18 +99,24 @@ async def first_of(found: AsyncGenerator[Any], count: int) -> list[Any]:
 
 @contextmanager
 def on_a_port(ask: Callable[..., Answer]) -> Iterator[str]:
-    """Answer GET on a real port of this machine; yields the address."""
+    """Answer on a real port of this machine; yields the address."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            names = ("authorization", "if-none-match", "x-api-key")
+            names = ("authorization", "content-type", "if-none-match", "x-api-key")
             sent = {name.replace("-", "_"): self.headers[name] for name in names}
-            answer = ask(self.path, **{name: value for name, value in sent.items() if value})
+            given = {name: value for name, value in sent.items() if value}
+            if self.command != "GET":
+                length = int(self.headers["content-length"] or 0)
+                given |= {"method": self.command, "body": self.rfile.read(length).decode()}
+            answer = ask(self.path, **given)
             self.send_response(answer.status)
             for name, value in answer.headers.items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(answer.body)
+
+        do_POST = do_DELETE = do_GET  # noqa: N815 - the library's own names
 
         def log_message(self, *_: Any) -> None:
             """Log nothing."""

@@ -3,6 +3,7 @@
 Both clients have a method for each function here and send the request that it describes.
 """
 
+import json
 from collections.abc import Callable, Collection
 from datetime import date, datetime
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
@@ -31,7 +32,7 @@ STANCE_PATHS = {
 
 
 class Call(NamedTuple, Generic[T]):
-    """One read: its address, the type of the answer and the credential."""
+    """One request: its address, the type of the answer and the credential."""
 
     target: str
     """Path and query."""
@@ -41,10 +42,19 @@ class Call(NamedTuple, Generic[T]):
     is_page: bool = False
     """Whether it is one page of many: the client doesn't cache it."""
 
+    method: str = "GET"
+    body: bytes = b""
+    """JSON, or nothing."""
+
     @property
     def is_private(self) -> bool:
         """Whether the answer is private: the client then neither caches nor retries it."""
         return self.credential in {"feed", "token"}
+
+    @property
+    def is_read(self) -> bool:
+        """Whether it changes nothing, so that the client may repeat it."""
+        return self.method == "GET"
 
     def at(self, address: str | None) -> "Call[T] | None":
         """The same read at the address of the next page; None if there is none.
@@ -223,6 +233,44 @@ def incidents(
 def accuracy() -> Call[dict[str, Any]]:
     """What followed the revealed stances, one label beside the others, as the service sends it."""
     return Call("/api/v1/accuracy", dict[str, Any])
+
+
+ALERTS = "/api/v1/alerts"
+
+
+def alerts() -> Call[dict[str, Any]]:
+    """Your alerts, as the service sends them. This and the other calls for alerts need a key."""
+    return Call(ALERTS, dict[str, Any], "key")
+
+
+def alert_messages(after: int = 0) -> Call[dict[str, Any]]:
+    """What your alerts have told you since a message."""
+    return Call(_target(f"{ALERTS}/messages", after=after), dict[str, Any], "key")
+
+
+def create_alert(measure: str, **members: Any) -> Call[dict[str, Any]]:  # noqa: ANN401
+    """Write an alert with the members that docs/alerts.md describes."""
+    return _sending("POST", ALERTS, {"measure": measure, **members})
+
+
+def preview_alert(measure: str, **members: Any) -> Call[dict[str, Any]]:  # noqa: ANN401
+    """When an alert with these members would have fired in the past 30 days."""
+    return _sending("POST", f"{ALERTS}/preview", {"measure": measure, **members})
+
+
+def change_alert(alert: str, state: str) -> Call[dict[str, Any]]:
+    """Pause an alert (`paused`) or resume it (`active`)."""
+    return _sending("PATCH", f"{ALERTS}/{quote(alert, safe='')}", {"state": state})
+
+
+def delete_alert(alert: str) -> Call[bytes]:
+    """Delete an alert with its messages."""
+    return Call(f"{ALERTS}/{quote(alert, safe='')}", bytes, "key", method="DELETE")
+
+
+def _sending(method: str, target: str, body: dict[str, Any]) -> Call[dict[str, Any]]:
+    text = json.dumps(body).encode()
+    return Call(target, dict[str, Any], "key", method=method, body=text)
 
 
 def revealed(kind: str) -> ListCall[records.RevealedPage, records.RevealedStance]:

@@ -21,6 +21,7 @@ from barograph_client.reads import (
     PATIENCE,
     Clock,
     Credentials,
+    Get,
     HttpReply,
     Patience,
     Pause,
@@ -81,6 +82,12 @@ def _listed_async(
     return _described(method, call, AsyncIterator)
 
 
+def _request(step: Get) -> dict[str, Any]:
+    """A request as the HTTP library takes it."""
+    sent = {"method": step.method, "url": step.url, "headers": dict(step.headers)}
+    return sent if not step.body else {**sent, "content": step.body}
+
+
 def _described(method: M, call: Callable[..., Any], iterator: type | None = None) -> M:
     """Give a method the name, docstring and signature of its call, for `help`."""
     *_, answer = get_type_hints(call)["return"].__args__
@@ -100,9 +107,9 @@ class Barograph:
     """Reads a Barograph service.
 
     Every read asks the service, with `If-None-Match` where the client has an earlier answer. A free
-    read retries on 429 and 503 as `patience` allows; a subscriber read is sent once. Each
-    credential goes only where it is needed: the key to the signals, the token (or without one the
-    payment proof) to Feed endpoints. Use a client in one thread only.
+    read retries on 429 and 503 as `patience` allows; a subscriber read is sent once, as is what
+    changes an alert. Each credential goes only where it is needed: the key to signals and alerts,
+    the token (or without one the payment proof) to Feed endpoints. Use a client in one thread only.
     """
 
     def __init__(
@@ -150,6 +157,12 @@ class Barograph:
     events = _listed(calls.events)
     incidents = _listed(calls.incidents)
     accuracy = _sent(calls.accuracy)
+    alerts = _sent(calls.alerts)
+    alert_messages = _sent(calls.alert_messages)
+    create_alert = _sent(calls.create_alert)
+    preview_alert = _sent(calls.preview_alert)
+    change_alert = _sent(calls.change_alert)
+    delete_alert = _sent(calls.delete_alert)
     revealed = _listed(calls.revealed)
     feed_now = _sent(calls.feed_now)
     stance = _sent(calls.stance)
@@ -187,7 +200,7 @@ class Barograph:
         place = Following(self.reader.base_url, after, types, symbols, venue)
         while not self._http.is_closed:
             failure: Exception | None = None
-            url, headers = place.connect()
+            url, headers, *_ = place.connect()
             try:
                 with self._http.stream("GET", url, headers=headers, timeout=SILENCE) as response:
                     if response.status_code != OK:
@@ -214,7 +227,7 @@ class Barograph:
                 reply = None
                 continue
             try:
-                with self._http.stream("GET", step.url, headers=dict(step.headers)) as response:
+                with self._http.stream(**_request(step)) as response:
                     reply = self._whole(response)
             except httpx2.RequestError as error:
                 reply = _unreachable(error)
@@ -284,6 +297,12 @@ class AsyncBarograph:
     events = _listed_async(calls.events)
     incidents = _listed_async(calls.incidents)
     accuracy = _awaited(calls.accuracy)
+    alerts = _awaited(calls.alerts)
+    alert_messages = _awaited(calls.alert_messages)
+    create_alert = _awaited(calls.create_alert)
+    preview_alert = _awaited(calls.preview_alert)
+    change_alert = _awaited(calls.change_alert)
+    delete_alert = _awaited(calls.delete_alert)
     revealed = _listed_async(calls.revealed)
     feed_now = _awaited(calls.feed_now)
     stance = _awaited(calls.stance)
@@ -311,7 +330,7 @@ class AsyncBarograph:
         place = Following(self.reader.base_url, after, types, symbols, venue)
         while not self._http.is_closed:
             failure: Exception | None = None
-            url, headers = place.connect()
+            url, headers, *_ = place.connect()
             asked = self._http.stream("GET", url, headers=headers, timeout=SILENCE)
             try:
                 async with asked as response:
@@ -340,7 +359,7 @@ class AsyncBarograph:
                 reply = None
                 continue
             try:
-                asked = self._http.stream("GET", step.url, headers=dict(step.headers))
+                asked = self._http.stream(**_request(step))
                 async with asked as response:
                     reply = await self._whole(response)
             except httpx2.RequestError as error:

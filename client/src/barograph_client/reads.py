@@ -81,10 +81,12 @@ FIRST_ERROR = 400
 
 
 class Get(NamedTuple):
-    """Send a GET."""
+    """Send a request, usually a GET."""
 
     url: str
     headers: Mapping[str, str]
+    method: str = "GET"
+    body: bytes = b""
 
 
 class Pause(NamedTuple):
@@ -156,20 +158,21 @@ class Reader:
         self._kept: dict[str, _Kept] = {}
 
     def read(self, call: Call[T]) -> Steps[T]:
-        """Read, with retries as `Patience` allows; a private read is sent once.
+        """Read, with retries as `Patience` allows; a private read, or a change, is sent once.
 
         Raises:
             ClientError: there is no usable answer. A cached one is never a substitute.
         """
         tries, waited = 1, 0.0
         while True:
-            kept = self._kept.get(call.target)
-            reply = yield Get(self.base_url + call.target, self._headers(call, kept))
+            kept = self._kept.get(call.target) if call.is_read else None
+            headers = self._headers(call, kept)
+            reply = yield Get(self.base_url + call.target, headers, call.method, call.body)
             try:
                 return self._judge(call, kept, reply)
             except (RateLimited, Unavailable) as refusal:
-                pause = None if call.is_private else _pause(self._patience, refusal, tries, waited)
-                if pause is None:
+                pause = _pause(self._patience, refusal, tries, waited)
+                if pause is None or call.is_private or not call.is_read:
                     raise
             yield Pause(pause)
             tries, waited = tries + 1, waited + pause
@@ -180,6 +183,8 @@ class Reader:
 
     def _headers(self, call: Call[Any], kept: _Kept | None) -> dict[str, str]:
         headers = {"Accept": "application/json", **_shown(self._credentials, call)}
+        if call.body:
+            headers["Content-Type"] = "application/json"
         return headers if kept is None else {**headers, "If-None-Match": kept.etag}
 
     def _judge(self, call: Call[T], kept: _Kept | None, reply: HttpReply | Unreachable | None) -> T:
@@ -192,7 +197,7 @@ class Reader:
             return answer
         if reply.status >= FIRST_ERROR:
             raise self.refusal(reply)
-        if reply.status != OK:
+        if reply.status != OK and call.is_read:
             raise InvalidAnswer(f"unexpected status {reply.status}")
         return self._accept(call, reply)
 

@@ -278,7 +278,7 @@ class AlertPages:
         raise HTTPException(404)
 
 
-def _charts(rule: Rule, preview: Preview, now: int) -> Iterator[Markup]:
+def _charts(rule: Rule, preview: Preview, now: int) -> Iterator[tuple[str, Markup]]:
     """The measure over the time of a preview, with its limit and what would have fired."""
     show = partial(amount, unit=rule.unit)
     lines = preview.lines if rule.value is not None else ()
@@ -291,15 +291,18 @@ def _charts(rule: Rule, preview: Preview, now: int) -> Iterator[Markup]:
         name = subject(rule, [symbol] if symbol else [], venue)
         series = Series(name, "price", preview.days, HOUR, now, tuple(points))
         time = timeline(preview.days, now, fired)
-        yield line_chart(
-            *(series,),
-            prefix=f"preview-{number}",
-            name=name,
-            unit=UNITS[rule.unit],
-            show=show,
-            bands=[Band("limit", None, rule.limit)],
-            tinted=False,
-            time=time,
+        yield (
+            name,
+            line_chart(
+                *(series,),
+                prefix=f"preview-{number}",
+                name=name,
+                unit=UNITS[rule.unit],
+                show=show,
+                bands=[Band("limit", None, rule.limit)],
+                tinted=False,
+                time=time,
+            ),
         )
 
 

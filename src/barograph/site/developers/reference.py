@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import NamedTuple
 
+from barograph.alerts.records import MAX_ALERTS
 from barograph.badges.documents import BADGE_FOLDER, GAUGE_PATH
 from barograph.badges.svg import GAUGE_SIZE
 from barograph.discovery.mcp_description import MCP_PATH
@@ -12,6 +13,7 @@ from barograph.entitlements.refusals import FEED_PATH
 from barograph.events.records import MAX_PER_CALLER
 from barograph.kit.timestamps import MINUTE
 from barograph.limits.rate_limits import (
+    ALERTS,
     ANONYMOUS,
     BAD_KEYS,
     MAILBOX,
@@ -77,6 +79,7 @@ DEVELOPER_PAGES = {
             "everything": "Get everything in one call",
             "next": "Follow next",
             "push": "Get notified",
+            "alerts": "Alerts",
             "limits": "Limits",
             "get-a-key": "Get a key",
             "send-a-key": "Send a key",
@@ -181,6 +184,8 @@ def limits() -> list[tuple[str, str, str]]:
         ("Open event streams", f"{MAX_PER_CALLER} at a time", _ADDRESS),
         ("Webhooks", f"{MAX_WEBHOOKS} at a time", "e-mail address"),
         ("New webhooks", per(WEBHOOKS), "e-mail address"),
+        ("Alerts", f"{MAX_ALERTS} at a time", "e-mail address"),
+        ("New alerts and previews", per(ALERTS), "e-mail address"),
         ("All other free endpoints", "none", "not counted"),
     ]
 
@@ -338,6 +343,10 @@ events.addEventListener("regime.changed", (message) => console.log(JSON.parse(me
 curl -H 'X-API-Key: <KEY>' -H 'Content-Type: application/json' \\
   -d '{{"url": "https://example.com/hook", "types": ["regime.changed"]}}' \\
   '{base_url}/api/v1/webhooks'""",
+        "alert_curl": f"""\
+curl -H 'X-API-Key: <KEY>' -H 'Content-Type: application/json' \\
+  -d '{{"measure": "funding", "symbols": ["BTC"], "when": "above", "value": 0.05}}' \\
+  '{base_url}/api/v1/alerts/preview'""",
     }
 
 

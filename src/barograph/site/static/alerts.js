@@ -7,10 +7,12 @@ const facts = JSON.parse(form.dataset.facts);
 const changes = JSON.parse(form.dataset.changes);
 const field = (name) => form.querySelector(`[data-field="${name}"]`);
 
-function only(options, isKept) {
-  for (const option of options) option.hidden = option.disabled = !isKept(option);
-  const select = options[0]?.closest("select");
-  if (select?.selectedOptions[0]?.closest("[disabled]")) select.value = [...select.options].find((each) => !each.closest("[disabled]")).value;
+const isOff = (option) => !option || option.disabled || option.parentElement.matches("optgroup[disabled]");
+
+function only(choices, isKept) {
+  for (const choice of choices) choice.hidden = choice.disabled = !isKept(choice);
+  const select = choices[0].closest("select");
+  if (isOff(select.selectedOptions[0])) select.selectedIndex = [...select.options].findIndex((each) => !isOff(each));
 }
 
 function suit() {
@@ -19,7 +21,7 @@ function suit() {
   only([...form.when.options], (each) => fact.whens.includes(each.value));
   only([...form.key.querySelectorAll("optgroup")], (each) => each.label === measure);
   only([...form.label.querySelectorAll("optgroup")], (each) => [measure, form.key.value].includes(each.label));
-  const isChange = changes.includes(form.when.value);
+  const isChange = changes.includes(form.when.value) && fact.whens.includes(form.when.value);
   const shown = new Set([...fact.fields, "measure", "every", "until"]);
   if (!isChange && !changes.includes(measure)) shown.delete("within");
   for (const part of form.querySelectorAll("[data-field]")) {
