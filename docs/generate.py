@@ -116,6 +116,7 @@ TOPICS = {
     "Payments": "payment|paid|payer|wallet|facilitator|buyer|feed (period|entitlement)|of feed",
     "Identity": "identity provider|token|openid",
     "MCP": "mcp",
+    "Alerts": r"\balerts?\b",
     "Stances and their history": r"\bstance|histor|checkpoint|witness|restore|logging|\blogs\b",
     "Daily figures": "daily figure|fund flows|etf issuer|publisher",
     "Signals, briefs, badges and guides": "signal|brief|badge|guide",

@@ -26,6 +26,10 @@ def watch(database: Database, runner: asyncio.Runner) -> Watch:
     return Watch(database, runner)
 
 
+@pytest.mark.outcome(
+    "The collector is killed, or another one leads, while the rule of an alert is met",
+    "It fires once per crossing, because its messages are stored with the reading.",
+)
 @pytest.mark.parametrize("does_restart", [False, True])
 def test_a_rule_fires_once_per_crossing_also_if_each_reading_has_another_collector(
     watch: Watch, does_restart: bool
@@ -61,6 +65,10 @@ def test_a_message_says_what_was_read_where_and_when(watch: Watch) -> None:
     assert fired.path == "/markets/PEPE"
 
 
+@pytest.mark.outcome(
+    "An alert sees no value for more than five minutes",
+    "It starts over with the next value. What happened meanwhile sends no message.",
+)
 @pytest.mark.parametrize("does_restart", [False, True])
 def test_what_happened_in_a_gap_sends_nothing_when_data_comes_back(
     watch: Watch, does_restart: bool
@@ -87,6 +95,10 @@ def test_each_exchange_has_its_own_side_and_all_share_the_limit_of_messages(watc
     assert watch.rate(0.06 / 8, HYPERLIQUID) == 2
 
 
+@pytest.mark.outcome(
+    "An exchange fails or returns while an alert watches a total",
+    "The total keeps its last value, then starts over. No message is about the change of venues.",
+)
 def test_a_venue_that_fails_and_comes_back_makes_no_step_in_a_total(watch: Watch) -> None:
     watch.add("open-interest", value=8e9, venue="all")
     watch.add("open-interest", "falls", 20.0, "all", within="1h")
@@ -111,6 +123,10 @@ def test_the_mean_rate_weighs_by_open_interest(watch: Watch) -> None:
     assert watch.rate(0.031) == 1
 
 
+@pytest.mark.outcome(
+    "A value that crosses the limit of an alert is disputed",
+    "It sends no message.",
+)
 def test_disputed_and_doubted_values_fire_nothing(watch: Watch) -> None:
     watch.add()
     watch.add("open-interest", value=6e9)
