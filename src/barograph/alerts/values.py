@@ -114,18 +114,21 @@ class LatestValues:
                 groups[symbol].append((each.multiplier, each))
         self._know(venue, "", _CoinValues(at, 0.0, since=since))  # that it was read at all
         for symbol, group in groups.items():
-            group.sort(key=lambda each: -(each[1].open_interest_usd or 0.0))
+            if len(group) > 1:
+                group.sort(key=lambda each: -(each[1].open_interest_usd or 0.0))
             self._contracts[venue, symbol] = group
             self._know(venue, symbol, _coin_values(at, group, disputed, since))
 
     def _know(self, venue: str, symbol: str, values: _CoinValues) -> None:
         measures: Sequence[Measure] = ("price", "funding", "open-interest")
+        given = values.since
         for measure, value in zip(measures, values[1:4], strict=True):
             if value is not None:
                 before = self._known.get((measure, venue, symbol), values)
-                is_back = values.at - before.at > GAP
-                since = values.since if is_back else before.since
-                self._known[measure, venue, symbol] = values._replace(since=since)
+                since = given if values.at - before.at > GAP else before.since
+                if since != values.since:
+                    values = values._replace(since=since)
+                self._known[measure, venue, symbol] = values
 
     def of(self, key: Key, at: int) -> Value | None:
         """A value at the time of a reading; None if it is unknown."""
@@ -157,10 +160,10 @@ class LatestValues:
         for venue in self._markets:
             values = self._known.get((measure, venue, key.symbol))
             if values is not None and at - values.at <= age:
-                ends = [values] if key.within is None else [self._past(venue, key, at), values]
-                parts = [part for each in ends if (part := each.part(key)) is not None]
-                if len(parts) == len(ends):
-                    known[venue], since = parts, max(since, values.since)
+                last = values.part(key)
+                first = last if key.within is None else self._past(venue, key, at).part(key)
+                if first is not None and last is not None:
+                    known[venue], since = (first, last), max(since, values.since)
         value = combined(key, known)
         return None if value is None else Value(value, [*known], since)
 
@@ -219,8 +222,10 @@ def combined(key: Key, known: Mapping[str, Sequence[Part]]) -> float | None:
     """
     if len(known) < (MIN_VENUES if key.measure == SPREAD else 1):
         return None
-    totals = [_added(key.measure, parts) for parts in zip(*known.values(), strict=True)]
-    return totals[0] if key.within is None else changed(key, *totals)
+    last = _added(key.measure, [parts[-1] for parts in known.values()])
+    if key.within is None:
+        return last
+    return changed(key, _added(key.measure, [parts[0] for parts in known.values()]), last)
 
 
 def changed(key: Key, first: float, last: float) -> float | None:
@@ -231,12 +236,10 @@ def changed(key: Key, first: float, last: float) -> float | None:
 
 
 def _added(measure: Measure, parts: Sequence[Part]) -> float:
+    if measure == "funding":
+        return sum([value * weight for value, weight in parts]) / sum([each[1] for each in parts])
     values = [value for value, _ in parts]
-    if measure == SPREAD:
-        return max(values) - min(values)
-    if measure == "open-interest":
-        return sum(values)
-    return sum(value * weight for value, weight in parts) / sum(weight for _, weight in parts)
+    return max(values) - min(values) if measure == SPREAD else sum(values)
 
 
 def _coin_values(
