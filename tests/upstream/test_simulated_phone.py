@@ -7,11 +7,16 @@ from pathlib import Path
 
 import httpx2
 from click.testing import CliRunner
+from pydantic import SecretStr
 
+from barograph.keys.outbox import Mail
 from barograph.kit.operating_system import free_port
 from barograph.kit.timestamps import HOUR
+from barograph.settings import Settings
+from barograph.upstream.mail import SmtpSender
 from barograph_demo.commands import demo
 from barograph_demo.servers.control import HOST, send_command
+from barograph_demo.servers.mailbox import running_mailbox
 from barograph_demo.servers.phone import running_phone
 from barograph_demo.servers.registry import VENUE_SERVERS
 from barograph_demo.world.world import World
@@ -50,6 +55,19 @@ async def test_phone_shows_messages_newest_first_without_their_markup(tmp_path: 
     assert '<a href="http://b.example/alerts/stop/a">' in page
     assert '<img src="http://b.example/p.png"' in page
     assert "<script>" not in page
+
+
+async def test_phone_shows_mails_with_their_picture(tmp_path: Path) -> None:
+    mail = Mail("1", "a@b.example", "BTC up", "A line.\n", 0, 0, picture=b"\x89PNG")
+    async with running_mailbox(tmp_path) as mail_port, httpx2.AsyncClient() as client:
+        settings = Settings(
+            smtp_url=SecretStr(f"smtp://{HOST}:{mail_port}"), mail_from="barograph@b.example"
+        )
+        await SmtpSender(settings, clock=HandClock()).send(mail)
+        async with running_phone(tmp_path, [], free_port(HOST)) as phone:
+            page = (await client.get(phone.url)).text
+    assert "BTC up\n\nA line." in page
+    assert '<img src="data:image/png;base64,iVBORw=="' in page
 
 
 async def test_phone_that_is_down_takes_nothing(tmp_path: Path) -> None:

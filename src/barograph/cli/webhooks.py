@@ -84,6 +84,8 @@ def test(webhook_id: str, settings: Settings) -> None:
         webhook = await find_webhook(database, webhook_id)
         if not webhook.secret:
             raise BarographError(f"nothing is sent to {webhook_id}: {webhook.why}")
+        if webhook.format != "json":
+            raise BarographError(f"{webhook_id} is a {webhook.format} target: it gets only alerts")
         keys = partial(shared_webhook_keys, database, settings)
         is_demo = kind_of_folder(settings.data) == "demo"
         sender = HttpWebhookSender(user_agent=settings.user_agent, allow_local=is_demo)

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from email import message_from_bytes
@@ -24,7 +25,7 @@ _IDLE_SECONDS: Final = 60.0
 _LINK: Final = re.compile(r"https?://[^\s<>\"]+", re.ASCII)
 
 
-class CapturedMail(msgspec.Struct, frozen=True):
+class CapturedMail(msgspec.Struct, frozen=True, omit_defaults=True):
     """A captured mail; `sender` and `to` are the envelope's."""
 
     sender: str = msgspec.field(name="from")
@@ -33,6 +34,8 @@ class CapturedMail(msgspec.Struct, frozen=True):
     date: str
     text: str
     links: list[str]
+    picture: str = ""
+    """The attached PNG in base64."""
 
 
 def read_mailbox(folder: Path) -> list[CapturedMail]:
@@ -104,6 +107,7 @@ def _read_mail(sender: str, recipients: list[str], data: bytes) -> CapturedMail:
         date=_clean(message.get("Date", "")),
         text=text,
         links=_LINK.findall(text),
+        picture=next(map(_base64, _pictures(message)), ""),
     )
 
 
@@ -115,6 +119,15 @@ def _text(message: EmailMessage) -> str:
         return _clean(part.get_content())
     except (LookupError, ValueError):  # an unknown encoding
         return _clean(part.get_payload())
+
+
+def _pictures(message: EmailMessage) -> list[EmailMessage]:
+    return [each for each in message.walk() if each.get_content_type() == "image/png"]
+
+
+def _base64(part: EmailMessage) -> str:
+    payload = part.get_payload(decode=True)
+    return b64encode(payload if isinstance(payload, bytes) else b"").decode()
 
 
 def _clean(content: object) -> str:

@@ -129,7 +129,10 @@ class PhoneServer(BodyServer[PhoneFaults]):
 
     def _page(self) -> str:
         mails = [
-            Arrived(parsedate_to_datetime(mail.date), "mail", f"{mail.subject}\n\n{mail.text}")
+            Arrived(
+                *(parsedate_to_datetime(mail.date), "mail", f"{mail.subject}\n\n{mail.text}"),
+                f"data:image/png;base64,{mail.picture}" if mail.picture else "",
+            )
             for mail in read_mailbox(self._mailbox)[-_KEPT:]
         ]
         newest = sorted([*mails, *self._arrived], key=lambda each: each.at, reverse=True)
