@@ -4,6 +4,9 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from barograph.alerts.rules import ALL, GAP, LIQUIDATED, PERIODS, Measure, Rule, When, Within
 from barograph.kit.timestamps import HOUR, MINUTE
 from barograph.markets.evidence import change_pct, open_interest_coins
@@ -43,7 +46,7 @@ def key_of(rule: Rule, symbol: str, venue: str) -> Key:
     return Key(rule.measure, symbol, venue, rule.within, when)
 
 
-class Value(NamedTuple):
+class Value(Struct, frozen=True, gc=False):
     """A value, the venues that it consists of, and since when it is known without a gap."""
 
     value: float
@@ -58,7 +61,7 @@ class Part(NamedTuple):
     weight: float
 
 
-class _CoinValues(NamedTuple):
+class _CoinValues(Struct, frozen=True, gc=False):
     """A coin at a venue at one time, per single coin; None for what is unknown or disputed."""
 
     at: int
@@ -122,12 +125,14 @@ class LatestValues:
     def _know(self, venue: str, symbol: str, values: _CoinValues) -> None:
         measures: Sequence[Measure] = ("price", "funding", "open-interest")
         given = values.since
-        for measure, value in zip(measures, values[1:4], strict=True):
+        for measure, value in zip(
+            measures, (values.price, values.funding, values.usd), strict=True
+        ):
             if value is not None:
                 before = self._known.get((measure, venue, symbol), values)
                 since = given if values.at - before.at > GAP else before.since
                 if since != values.since:
-                    values = values._replace(since=since)
+                    values = replace(values, since=since)
                 self._known[measure, venue, symbol] = values
 
     def of(self, key: Key, at: int) -> Value | None:
@@ -257,4 +262,4 @@ def _coin_values(
     if price is None or "open-interest" in disputed or len(sizes) < len(contracts):
         return values
     coins = sum(scale * (open_interest_coins(each) or 0.0) for scale, each in contracts)
-    return values._replace(usd=sum(sizes), coins=coins)
+    return replace(values, usd=sum(sizes), coins=coins)
