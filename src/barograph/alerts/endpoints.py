@@ -30,27 +30,20 @@ from barograph.alerts.store import (
     set_state,
 )
 from barograph.board.board import Board
-from barograph.errors import BodyTimeout, BodyTooLong, InvalidRequest
+from barograph.errors import InvalidRequest
 from barograph.events.query import MAX_ID, EventFilter
-from barograph.keys.endpoints import NOT_JSON, json_body
+from barograph.keys.endpoints import json_body
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database
 from barograph.kit.http import ApiRouter, clamped_integer, private_response
 from barograph.kit.lists import instant
 from barograph.kit.request_limits import MAX_BODY_BYTES
 from barograph.kit.timestamps import iso_timestamp
-from barograph.kit.wire import (
-    JSON_TYPE,
-    Schema,
-    WireModel,
-    operation,
-    parameter,
-    read_model,
-    refusal,
-)
+from barograph.kit.wire import JSON_TYPE, Schema, WireModel, operation, parameter, read_model
 from barograph.limits.rate_limits import ALERTS, WEBHOOKS, RateLimiter
 from barograph.markets.reader import CrossReader
 from barograph.settings import Settings
+from barograph.webhooks.endpoints import BODY_ERRORS, ERRORS
 from barograph.webhooks.records import Format, words
 from barograph.webhooks.store import add_webhook, webhooks_of
 from barograph.webhooks.targets import check_target
@@ -203,7 +196,7 @@ class Alerts(NamedTuple):
         return AlertMessageList(
             messages=[
                 AlertMessageBody(
-                    **firing(rules[message.alert], message.fired).model_dump(),
+                    **_firing(rules[message.alert], message.fired),
                     id=message.id,
                     alert=message.alert,
                     url=self.settings.base_url + message.fired.path,
@@ -240,15 +233,9 @@ def alert_body(alert: Alert) -> AlertBody:
     )
 
 
-def firing(rule: Rule, fired: Fired) -> FiringBody:
-    """When a rule fired, and why."""
-    return FiringBody(
-        at=iso_timestamp(fired.at),
-        symbol=fired.symbol,
-        venue=fired.venue,
-        value=fired.value,
-        text=headline_of(rule, fired),
-    )
+def _firing(rule: Rule, fired: Fired) -> dict[str, Any]:
+    told = {name: getattr(fired, name) for name in ("symbol", "venue", "value")}
+    return {**told, "at": iso_timestamp(fired.at), "text": headline_of(rule, fired)}
 
 
 def alert_routes(alerts: Alerts) -> ApiRouter:
@@ -261,7 +248,7 @@ def alert_routes(alerts: Alerts) -> ApiRouter:
         body = read_model(AlertRequest, await json_body(request, MAX_BODY_BYTES), EXAMPLE)
         return owner, body, await alerts.rule(body.model_dump(exclude={"targets"}))
 
-    @router.get("", **operation("getAlerts", AlertList, responses=_ERRORS))
+    @router.get("", **operation("getAlerts", AlertList, responses=ERRORS))
     async def listed(request: Request) -> Response:
         owner = await limiter.owner(request.scope)
         bodies = [*map(alert_body, await alerts_of(alerts.database, owner))]
@@ -286,7 +273,7 @@ def alert_routes(alerts: Alerts) -> ApiRouter:
     async def previewed(request: Request) -> Response:
         owner, _, rule = await asked(request)
         preview = await alerts.preview(owner, rule)
-        times = [firing(rule, fired) for fired in preview.times]
+        times = [FiringBody(**_firing(rule, fired)) for fired in preview.times]
         body = PreviewBody(
             sentence=sentence(rule), days=preview.days, note=preview.note, times=times
         )
@@ -294,7 +281,7 @@ def alert_routes(alerts: Alerts) -> ApiRouter:
 
     @router.get(
         "/messages",
-        **operation("getAlertMessages", AlertMessageList, _AFTER, responses=_ERRORS),
+        **operation("getAlertMessages", AlertMessageList, _AFTER, responses=ERRORS),
     )
     async def messages(request: Request) -> Response:
         owner = await limiter.owner(request.scope)
@@ -314,7 +301,7 @@ def alert_routes(alerts: Alerts) -> ApiRouter:
     @router.delete(
         "/{id}",
         status_code=204,
-        **operation("deleteAlert", None, _ID, responses={**_ERRORS, 404: _UNKNOWN}),
+        **operation("deleteAlert", None, _ID, responses={**ERRORS, 404: _UNKNOWN}),
     )
     async def delete(request: Request) -> Response:
         owner = await limiter.owner(request.scope)
@@ -334,16 +321,8 @@ _AFTER = parameter(
     "query", "after", "Return messages after this id. Default: the oldest.", type="integer"
 )
 _UNKNOWN = "You have no such alert."
-_ERRORS: dict[int, str | Schema] = {
-    401: "No valid key.",
-    429: "Limit reached.",
-    503: "A temporary failure.",
-}
 _BODY_ERRORS: dict[int, str | Schema] = {
-    **_ERRORS,
+    **BODY_ERRORS,
     400: "Malformed body, or a rule that can never fire. The error says what would work.",
-    408: refusal("The body did not arrive in time.", example=BodyTimeout().message),
-    413: refusal("The body is too long.", example=BodyTooLong(MAX_BODY_BYTES).message),
-    415: refusal("The Content-Type is not application/json.", example=NOT_JSON),
 }
 _TOO_MANY = f"You have {MAX_ALERTS} alerts already."

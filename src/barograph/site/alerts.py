@@ -221,11 +221,16 @@ class AlertPages:
         alerts = await alerts_of(database, owner)
         rules = {alert.id: alert.rule for alert in alerts}
         sent = await messages_of(database, owner, SHOWN_MESSAGES)
+        webhooks = await webhooks_of(database, owner)
         last = [await messages_of(database, owner, 1, alert.id) for alert in alerts]
         return _OFFERED | {
             "alerts": [*zip(map(alert_body, alerts), last, strict=True)],
             "messages": [(each, headline_of(rules[each.alert], each.fired)) for each in sent],
-            "webhooks": await webhooks_of(database, owner),
+            "webhooks": webhooks,
+            "places": {
+                MAIL: owner,
+                **{each.id: f"{each.format} at {each.host}" for each in webhooks},
+            },
             "venues": {
                 ANY: "any exchange",
                 ALL: "all exchanges together",
@@ -328,7 +333,7 @@ _OFFERED = {
         name: {"fields": [*_fields(name)], "whens": fact.whens, "unit": UNITS.get(fact.unit, "")}
         for name, fact in FACTS.items()
     },
-    "measures": {name: fact.title for name, fact in FACTS.items()},
+    "measures": {name: fact.title.removeprefix("the ") for name, fact in FACTS.items()},
     "whens": [(when, _WHENS[when]) for when in get_args(When) if when != "happens"],
     "changes": [*CHANGES, *LIQUIDATED],
     "withins": [(period, IN_WORDS[period]) for period in get_args(Within)],

@@ -150,7 +150,7 @@ def webhook_routes(
     router = ApiRouter(tags=["webhooks"])
     published = _published(keys)
 
-    @router.get(WEBHOOKS_PATH, **operation("getWebhooks", WebhookList, responses=_ERRORS))
+    @router.get(WEBHOOKS_PATH, **operation("getWebhooks", WebhookList, responses=ERRORS))
     async def webhooks(request: Request) -> Response:
         owner = await limiter.owner(request.scope)
         listed = {"webhooks": await webhooks_of(database, owner)}
@@ -273,17 +273,22 @@ _MESSAGE: Schema = {
 }
 # Generators take the top-level `webhooks` of OpenAPI for calls to us.
 _CALLBACKS = {"event": {"{$request.body#/url}": {"post": _MESSAGE}}}
-_ERRORS: dict[int, str | Schema] = {
+ERRORS: dict[int, str | Schema] = {
     401: "No valid key.",
     429: "Limit reached.",
     503: "A temporary failure.",
 }
-_ERRORS_BY_ID = {**_ERRORS, 404: "You have no such webhook."}
-_CREATE_ERRORS: dict[int, str | Schema] = {
-    **_ERRORS,
-    400: "Malformed body, or an address that is not public.",
+"""Of every request with a key."""
+
+BODY_ERRORS: dict[int, str | Schema] = {
+    **ERRORS,
     408: refusal("The body did not arrive in time.", example=BodyTimeout().message),
-    409: f"You have {MAX_WEBHOOKS} webhooks already.",
     413: refusal("The body is too long.", example=BodyTooLong(MAX_BODY_BYTES).message),
     415: refusal("The Content-Type is not application/json.", example=NOT_JSON),
+}
+_ERRORS_BY_ID = {**ERRORS, 404: "You have no such webhook."}
+_CREATE_ERRORS: dict[int, str | Schema] = {
+    **BODY_ERRORS,
+    400: "Malformed body, or an address that is not public.",
+    409: f"You have {MAX_WEBHOOKS} webhooks already.",
 }
