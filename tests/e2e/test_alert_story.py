@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from barograph.settings.must_set import PHONE_FILE
-from support.browsing import Demo, Look, chromium, looking, running_demo
+from support.browsing import VIEWS, Demo, Look, chromium, looking, running_demo
 from support.processes import eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.thorough]
@@ -69,6 +69,9 @@ def test_a_fresh_user_is_told_once_by_mail_and_phone_and_stops_it_from_the_messa
     told = page.locator("#preview strong").inner_text()
     assert re.fullmatch(r"\d+ times?", told)
     expect(page.locator("#preview svg").first).to_be_visible()
+    for view in VIEWS:
+        look.change(view)
+        assert (look.violations(), look.overflow()) == ([], 0), view
     page.get_by_role("button", name="Create").click()
     expect(page.locator("form.banner")).to_contain_text("Active. No message in 30 days.")
 

@@ -67,6 +67,7 @@ CONTENT = {
     "/pricing": {".price": 2, "tbody tr": 5},
     "/there-is-no-such-page": {"h1:text-is('Not found')": 1, "main a": 4},
     "/keys/never-made": {"main a": 1},
+    "/alerts": {"main form button": 2},
 }
 """What each page holds, and at least how often; a brief and a guide stand for all of them."""
 

@@ -220,14 +220,15 @@ class AlertPages:
         database = self._site.database
         alerts = await alerts_of(database, owner)
         rules = {alert.id: alert.rule for alert in alerts}
-        sent = await messages_of(database, owner, SHOWN_MESSAGES)
+        newest = await messages_of(database, owner, SHOWN_MESSAGES)
+        sent = [each for each in newest if each.alert in rules]  # an alert may be newer
         webhooks = await webhooks_of(database, owner)
         last = [await messages_of(database, owner, 1, alert.id) for alert in alerts]
         return _OFFERED | {
             "alerts": [*zip(map(alert_body, alerts), last, strict=True)],
             "messages": [(each, headline_of(rules[each.alert], each.fired)) for each in sent],
             "webhooks": webhooks,
-            "places": {
+            "named": {
                 MAIL: owner,
                 **{each.id: f"{each.format} at {each.host}" for each in webhooks},
             },
