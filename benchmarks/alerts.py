@@ -61,7 +61,7 @@ async def _measure(plan: bench.Plan, folder: Path) -> bench.Section:
         begun = time.process_time()
         found = alerts.conclude(reading, reading.as_of)
         if found is not None:
-            alerts.written(found)
+            alerts.written(found.states)
             fired += len(found.messages)
         times.append(1e3 * (time.process_time() - begun))
     times = sorted(times[2 * len(VENUES) :])  # the first ones adopt every value

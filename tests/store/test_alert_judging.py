@@ -7,10 +7,12 @@ import pytest
 
 from barograph.alerts.rules import When
 from barograph.alerts.store import set_state, stored_states
+from barograph.board.board import publish
+from barograph.board.feeds import Publication
 from barograph.errors import Unreachable
 from barograph.kit.database import Database
 from barograph.kit.timestamps import HOUR, MINUTE, SECOND
-from barograph.markets.disputes import Dispute
+from barograph.markets.disputes import DISPUTES, Dispute, Disputes
 from barograph.markets.store import record_settlement_reports
 from barograph.venues.records import Liquidation, SettledRate
 from barograph.venues.registry import BYBIT, HYPERLIQUID
@@ -51,6 +53,15 @@ def test_a_reading_that_was_not_stored_is_judged_again(watch: Watch) -> None:
     assert lost.alerts is not None
     assert len(lost.alerts.messages) == 1
     assert (watch.sent, watch.rate(0.061), watch.rate(0.062)) == (0, 1, 1)
+
+
+def test_a_write_that_failed_after_its_commit_is_not_repeated(watch: Watch) -> None:
+    watch.add()
+    watch.rate(0.01)
+    high = changed(BTC, funding_rate_pct=0.06)
+    watch.store(watch.conclude(BYBIT, [high], 5 * SECOND), is_confirmed=False)
+    watch.refresh()
+    assert watch.rate(0.061) == 1
 
 
 def test_a_message_says_what_was_read_where_and_when(watch: Watch) -> None:
@@ -142,6 +153,15 @@ def test_disputed_and_doubted_values_fire_nothing(watch: Watch) -> None:
     jumped = changed(BTC, open_interest_usd=11e9)
     assert watch.see(jumped) == 0  # held back
     assert watch.see(changed(BTC, open_interest_usd=6.1e9)) == 1
+
+
+def test_a_new_collector_takes_no_side_from_a_disputed_venue(watch: Watch) -> None:
+    watch.add()
+    watch.rate(0.01)
+    disputes = Disputes(watch.at, (Dispute(BYBIT, "funding", watch.at, "x"),))
+    watch.write(lambda tx: publish(tx, [Publication.of(DISPUTES, disputes)]))
+    watch.restart()  # it has compared nothing yet
+    assert (watch.rate(0.06), watch.rate(0.01), watch.rate(0.06)) == (0, 0, 1)
 
 
 @pytest.mark.parametrize(

@@ -68,9 +68,10 @@ class Watch(Steps):
         seen = Perpetuals(self.at, venue, tuple(contracts), venue=venue)
         return self.judge.conclude(seen, self.at)
 
-    def store(self, conclusion: Conclusion) -> None:
+    def store(self, conclusion: Conclusion, *, is_confirmed: bool = True) -> None:
         self.run(write_conclusions(self.database, self._lease, [conclusion]))
-        self.judge.written(conclusion)
+        if is_confirmed:
+            self.judge.written(conclusion)
 
     def see(self, *contracts: Perpetual, venue: str = BYBIT, after: int = 5 * SECOND) -> int:
         """Read a venue, and return how many messages there are."""

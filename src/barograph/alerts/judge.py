@@ -74,6 +74,9 @@ class AlertJudge:
         self._asked_at = 0
         self._alerts: dict[str, Alert] = {}
         self._watches: dict[str, dict[Key, _Watch]] = {venue: {} for venue in (*markets, ALL)}
+        self._unconfirmed: list[StateRow] = []
+        """What may not be stored: the connection can fail after the database has committed."""
+
         self._symbols: AbstractSet[str] = frozenset()
         self._fired: dict[tuple[str, str], int] = {}
         """When each rule last sent a message about each coin."""
@@ -93,7 +96,10 @@ class AlertJudge:
                 self._fired[place] = max(row.fired_at, self._fired.get(place, 0))
 
     async def refresh(self, database: Database, now: int) -> None:
-        """Read the rules again if any changed."""
+        """Read the rules again if any changed, and what a failed write stored all the same."""
+        if self._unconfirmed:
+            stored = {*await stored_states(database)}
+            self.written([row for row in self._unconfirmed if row in stored])
         if 0 <= now - self._asked_at < REFRESH_EVERY:
             return
         if await rules_version(database) != self._version:
@@ -140,6 +146,7 @@ class AlertJudge:
                     is_met = entry.is_met
                     if is_met is None or (seen < entry.back if is_met else seen >= entry.on):
                         self._judge(entry, key, found.value, at, conclusion)
+        self._unconfirmed = conclusion.states
         return conclusion if conclusion.states else None
 
     def _due_totals(self, now: int) -> Iterable[tuple[Key, _Watch]]:
@@ -164,9 +171,10 @@ class AlertJudge:
             conclusion.messages.append(NewMessage(alert.id, alert.mailbox, fired))
         conclusion.states.append(StateRow(alert.id, symbol, key.venue, int(is_met), last))
 
-    def written(self, conclusion: AlertConclusion) -> None:
+    def written(self, states: Iterable[StateRow]) -> None:
         """Remember what is stored; until then, the next reading is judged by what was before."""
-        for row in conclusion.states:
+        self._unconfirmed = []
+        for row in states:
             key = key_of(self._alerts[row.alert].rule, row.symbol, row.venue)
             self._watches[row.venue][key].entries[row.alert].is_met = bool(row.is_met)
             if row.fired_at is not None:

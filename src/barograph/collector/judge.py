@@ -244,7 +244,7 @@ class Judge:
         if conclusion.in_use is not None:
             self._known_in_use, self._switches = conclusion.in_use, []
         if conclusion.alerts is not None:
-            self._alerts.written(conclusion.alerts)
+            self._alerts.written(conclusion.alerts.states)
         if conclusion.also is not None:
             self.written(conclusion.also)
 
