@@ -207,7 +207,6 @@ class AlertPages:
             error=None if error is None else error.message[0].upper() + error.message[1:],
             typed=defaultdict(str, form.fields),
             chosen=form.targets or [MAIL],
-            phone_url=self._alerts.settings.demo_phone_url,
             can_register=self._can_register,
             link_folder=LINK_FOLDER,
             max_email=MAX_LENGTH,

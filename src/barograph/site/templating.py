@@ -168,6 +168,7 @@ class Templates:
         uses_nyfed_rates: bool = False,
         has_venues: bool = False,
         has_guides: bool = True,
+        phone_url: str = "",
     ) -> None:
         self.base_url = base_url
         self.root = urlsplit(base_url).path
@@ -199,6 +200,7 @@ class Templates:
             "has_venues": has_venues,
             "has_guides": has_guides,
             "places": PLACES,
+            "phone_url": phone_url,
             "here": "",
             "notice": NOTICE,
             "rates_notice": NYFED_NOTICE if uses_nyfed_rates else "",

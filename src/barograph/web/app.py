@@ -224,7 +224,8 @@ class _Parts:
         has_venues = len(settings.venue_names) > 1
         has_guides = not public.catalog.is_sample
         self.pages = _pages(
-            base_url, _primary_source(settings), uses_nyfed_rates, has_venues, has_guides
+            *(base_url, _primary_source(settings), uses_nyfed_rates, has_venues, has_guides),
+            phone_url=settings.demo_phone_url,
         )
         self.render_queue = RenderQueue(limiter, inputs.clock)
         self.reads = RenderedReads(self.render_queue, inputs.clock, CACHED_READS)
@@ -268,7 +269,13 @@ def _primary_source(settings: Settings) -> str:
 
 @lru_cache(maxsize=8)
 def _pages(
-    base_url: str, source: str, uses_nyfed_rates: bool, has_venues: bool, has_guides: bool
+    base_url: str,
+    source: str,
+    uses_nyfed_rates: bool,
+    has_venues: bool,
+    has_guides: bool,
+    *,
+    phone_url: str,
 ) -> Templates:
     """The templates, compiled once per process."""
     return Templates(
@@ -277,6 +284,7 @@ def _pages(
         uses_nyfed_rates=uses_nyfed_rates,
         has_venues=has_venues,
         has_guides=has_guides,
+        phone_url=phone_url,
     )
 
 
