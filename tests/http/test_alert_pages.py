@@ -89,7 +89,7 @@ def test_a_stranger_signs_in_with_a_key_or_asks_for_one(visitor: Visitor) -> Non
         assert refused.status_code == 401
         assert "set-cookie" not in refused.headers
         assert "needs a valid personal key" in Checked(refused).text
-    assert visitor.cookie.endswith("Path=/alerts; HttpOnly; SameSite=Strict; Secure")
+    assert visitor.cookie.endswith("Path=/alerts; HttpOnly; SameSite=Lax; Secure")
     assert visitor.key.split("_")[2] not in visitor.cookie
     assert "name@example.com" in visitor.text
     assert visitor.ask().headers["cache-control"] == "no-store"

@@ -123,7 +123,8 @@ class AlertPages:
         self._can_register = can_register
         base = urlsplit(site.templates.base_url)
         secure = "; Secure" * (base.scheme == "https")
-        self._cookie = f"Path={base.path}{ALERTS_PAGE}; HttpOnly; SameSite=Strict{secure}"
+        # Lax, so that a link in a mail finds its reader signed in; pages change nothing.
+        self._cookie = f"Path={base.path}{ALERTS_PAGE}; HttpOnly; SameSite=Lax{secure}"
 
     def add_routes(self, router: PageRouter) -> None:
         """One route per path, so that a 405 can list all of its methods."""
@@ -225,7 +226,11 @@ class AlertPages:
         last = [await messages_of(database, owner, 1, alert.id) for alert in alerts]
         return _OFFERED | {
             "alerts": [*zip(map(alert_body, alerts), last, strict=True)],
-            "messages": [(each, headline_of(rules[each.alert], each.fired)) for each in sent],
+            "messages": [
+                (each, headline_of(rules[each.alert], each.fired))
+                for each in sent
+                if each.alert in rules  # it may have been deleted since
+            ],
             "webhooks": webhooks,
             "named": {
                 MAIL: owner,
