@@ -51,8 +51,8 @@ def test_an_alert_is_described_by_the_members_that_made_it_and_a_sentence(servic
     assert made.status == 201
     assert alert["sentence"] == (
         "Tells you when the mean BTC funding of all exchanges is above 0.0500 % per 8 h. It can "
-        "tell you again after the value was below 0.0490 % per 8 h. At most one message in 4 "
-        "hours. It ends on 1 December, 00:00 UTC."
+        "tell you again once the value has fallen below 0.0490 % per 8 h. At most one message "
+        "every 4 hours. It ends on 1 December, 00:00 UTC."
     )
     assert {name: alert[name] for name in ("symbols", "venue", "until", "targets", "state")} == {
         "symbols": ["BTC"],
@@ -129,13 +129,13 @@ def test_no_or_a_wrong_key_gets_401(service: Service, fields: dict[str, str]) ->
         ("{}", "measure: Field required"),
         ({**RULE, "color": 1}, "unknown member `color`; the members are measure, symbols"),
         ({**RULE, "value": "0.05"}, "value: Input should be a valid number"),
-        ({**RULE, "value": 50}, "or it can never fire"),
+        ({**RULE, "value": 50}, "or the rule can't fire"),
         ({**RULE, "symbols": ["NOSUCH"]}, "unknown coin"),
         ({**RULE, "symbols": ["<b>"]}, "coin must be"),
         ({**RULE, "symbols": ["BTC"] * 21}, "20"),
         ({**RULE, "until": "tomorrow"}, "until"),
         ({**RULE, "until": "2020-01-01"}, "in the future"),
-        ({**RULE, "targets": ["wh_0123456789abcdef"]}, "targets must be one or more of mail"),
+        ({**RULE, "targets": ["wh_0123456789abcdef"]}, "targets must be any of mail"),
         ({**RULE, "targets": []}, "targets must be"),
         ({"measure": "brief", "key": "poems"}, "key must be one of funding"),
     ],

@@ -121,5 +121,5 @@ def test_events_are_replayed_from_their_log(watch: Watch) -> None:
             watch.rate(rate, after=4 * MINUTE)
     found = watch.run(preview(watch.database, rule, watch.at + MINUTE))
     assert [each.text for each in found.times] == [
-        "the market regime is now long-crowded, before neutral"
+        "the market regime is now long-crowded (was neutral)"
     ] * 2

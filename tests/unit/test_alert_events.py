@@ -27,14 +27,14 @@ LISTED = event("contract.listed", "PEPE", venue="gate", contract="PEPE_USDT")
 @pytest.mark.parametrize(
     ("rule", "about", "text", "path"),
     [
-        (Rule("regime"), REGIME, "the market regime is now long-crowded, before neutral", "/"),
+        (Rule("regime"), REGIME, "the market regime is now long-crowded (was neutral)", "/"),
         (Rule("regime", label="long-crowded"), REGIME, "the market regime is now", "/"),
-        (Rule("signal", key="carry"), SIGNAL, "Carry is now high, before low", "/signals/carry"),
+        (Rule("signal", key="carry"), SIGNAL, "Carry is now high (was low)", "/signals/carry"),
         (Rule("brief", ("ETH",)), BRIEF, "SOL rises", "/briefs/a-b"),
         (Rule("brief", key="movers"), BRIEF, "SOL rises", "/briefs/a-b"),
         (
             *(Rule("event", key="contract.listed"), LISTED),
-            *("contract listed: PEPE_USDT (Gate)", "/markets/PEPE"),
+            *("a contract is listed: PEPE_USDT (Gate)", "/markets/PEPE"),
         ),
     ],
 )
@@ -62,7 +62,7 @@ def test_other_events_fire_nothing(rule: Rule, about: Event) -> None:
 
 @pytest.mark.outcome(
     "The regime or a signal changes within two minutes of a switch to another exchange",
-    "No alert tells it, because only the exchange may have changed.",
+    "No alert fires, because only the exchange may have changed.",
 )
 def test_label_that_changed_around_a_switch_of_the_venue_fires_nothing() -> None:
     assert fired_by(Rule("regime"), REGIME, [START + AROUND_SWITCH]) is None

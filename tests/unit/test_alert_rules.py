@@ -8,7 +8,7 @@ from barograph.alerts.rules import FACTS, checked, headline, parsed, sentence
 from barograph.errors import InvalidRequest, NotFound
 
 NOW = 1_795_000_000_000
-AT_MOST = "At most one message an hour."
+AT_MOST = "At most one message every hour."
 
 
 def resolve(text: str) -> str:
@@ -29,31 +29,31 @@ def rule_of(measure: str, **members: Any) -> Any:
             {"measure": "funding", "symbols": ["btc"], "venue": "any", "value": 0.05},
             (
                 "Tells you when BTC funding at any exchange is above 0.0500 % per 8 h. It can tell "
-                f"you again after the value was below 0.0490 % per 8 h. {AT_MOST}"
+                f"you again once the value has fallen below 0.0490 % per 8 h. {AT_MOST}"
             ),
         ),
         (
             {"measure": "open-interest", "symbols": ["ETH"], "when": "falls", "value": 5}
             | {"within": "1h", "every": "4h"},
             (
-                "Tells you when ETH open interest at all exchanges together falls by 5 % within an "
-                "hour, counted in coins. It can tell you again after the change was smaller than "
-                "4.9 %. At most one message in 4 hours."
+                "Tells you when ETH open interest at all exchanges together falls by 5 % within 1 "
+                "hour, counted in coins. It can tell you again once the change has dropped below "
+                "4.9 %. At most one message every 4 hours."
             ),
         ),
         (
             {"measure": "liquidations", "value": 2e7, "within": "1h"},
             (
-                "Tells you when liquidations at all exchanges together are above $20.00M within an "
-                f"hour. It can tell you again after the value was below $19.60M. {AT_MOST}"
+                "Tells you when liquidations at all exchanges together exceed $20.00M within 1 "
+                f"hour. It can tell you again once the value has fallen below $19.60M. {AT_MOST}"
             ),
         ),
         ({"measure": "regime"}, f"Tells you when the market regime changes. {AT_MOST}"),
         (
             {"measure": "brief", "key": "etf-flows", "symbols": ["BTC", "ETH"]},
             (
-                "Tells you when a brief on ETF flows about BTC, ETH is published. At most one "
-                "message an hour for each coin."
+                "Tells you when a brief on ETF flows about BTC or ETH is published. At most one "
+                "message per coin every hour."
             ),
         ),
         (
@@ -71,8 +71,8 @@ def rule_of(measure: str, **members: Any) -> Any:
         (
             {"measure": "price", "symbols": ["BTC"], "when": "crosses", "value": 100_000},
             (
-                "Tells you when the BTC price at any exchange crosses 100,000. On the way down, it "
-                f"counts as crossed below 98,000.0. {AT_MOST}"
+                "Tells you when the BTC price at any exchange crosses 100,000. On the way down, "
+                f"the crossing counts only below 98,000.0. {AT_MOST}"
             ),
         ),
     ],
@@ -104,18 +104,18 @@ def test_a_headline_names_the_place_and_the_value() -> None:
         ({"measure": "price", "symbols": ["BTC"], "when": "rises", "value": 5}, "within must be"),
         (
             {"measure": "price", "symbols": ["BTC"], "when": "above", "value": 5, "within": "1h"},
-            "within has no use",
+            "within must be left out for price above",
         ),
         (
             {"measure": "settled-funding", "symbols": ["PEPE"], "when": "above", "value": 1},
-            "settled funding is known for BTC, ETH, SOL only",
+            "settled funding is available only for BTC, ETH, SOL",
         ),
         (
             {"measure": "liquidations", "when": "above", "value": 2e7, "within": "1h"}
             | {"venue": "hyperliquid"},
             "venue must be one of all, any, bybit",
         ),
-        ({"measure": "regime", "symbols": ["BTC"]}, "is not about a coin"),
+        ({"measure": "regime", "symbols": ["BTC"]}, "takes no symbols"),
         ({"measure": "regime", "label": "sideways"}, "label must be one of short-crowded"),
         ({"measure": "signal"}, "key must be one of"),
         ({"measure": "regime", "until": NOW}, "in the future"),

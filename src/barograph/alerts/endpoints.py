@@ -64,15 +64,15 @@ class AlertRequest(BaseModel):
 
     measure: Measure
     symbols: Annotated[list[str], Field(description="Coins; empty for all.")] = []
-    venue: Annotated[str, Field(description="A venue, `any` or `all` together.")] = ""
+    venue: Annotated[str, Field(description="A venue, `any` of them, or `all` added up.")] = ""
     when: When = "happens"
     value: Annotated[float | None, Field(description="In the unit of the measure.")] = None
     within: Within | None = None
     label: Annotated[str, Field(description="The new label; empty for any.")] = ""
-    key: Annotated[str, Field(description="The signal, category or type of event.")] = ""
+    key: Annotated[str, Field(description="Signal, category of briefs or event type.")] = ""
     every: Annotated[Every, Field(description="At most one message per coin in this time.")] = "1h"
     until: Annotated[str | None, Field(description="When it ends, as ISO 8601.")] = None
-    targets: Annotated[list[str], Field(description="`mail` and ids of webhooks.")] = [MAIL]
+    targets: Annotated[list[str], Field(description="`mail`, ids of webhooks, or both.")] = [MAIL]
 
 
 class AlertBody(AlertRequest, WireModel):
@@ -128,7 +128,7 @@ class PreviewBody(WireModel):
 
     sentence: str
     days: int
-    note: Annotated[str, Field(description="What the preview can't see.")]
+    note: Annotated[str, Field(description="How finely it was replayed.")]
     times: list[FiringBody]
 
 
@@ -161,7 +161,7 @@ class Alerts(NamedTuple):
         known += [webhook.id for webhook in await webhooks_of(self.database, owner)]
         wanted = tuple(dict.fromkeys(targets))
         if not wanted or not {*wanted} <= {*known}:
-            raise InvalidRequest(f"targets must be one or more of {', '.join(known)}")
+            raise InvalidRequest(f"targets must be any of {', '.join(known) or 'your webhooks'}")
         await self.limiter.count(ALERTS, owner)
         now = self.clock()
         return await self.database.write(lambda tx: add_alert(tx, owner, rule, wanted, now))

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from barograph.alerts.records import Fired
-from barograph.alerts.rules import Rule
+from barograph.alerts.rules import Rule, key_words
 from barograph.briefs.documents import BRIEF_PAGES
 from barograph.events.records import Event
 from barograph.kit.timestamps import MINUTE
@@ -57,10 +57,10 @@ def _text(kind: str, members: dict[str, Any]) -> str:
         return str(members["headline"])
     if kind in _LABELLED:
         name = members.get("name", "the market regime")
-        return f"{name} is now {members['label']}, before {members['previous']}"
+        return f"{name} is now {members['label']} (was {members['previous']})"
     venue = VENUES.get(members.get("venue", ""))
     place = f" ({venue.title})" if venue is not None else ""
-    return f"{kind.replace('.', ' ')}{': ' if said else ''}{said}{place}"
+    return f"{key_words('event', kind)}{': ' if said else ''}{said}{place}"
 
 
 def _path(members: dict[str, Any], symbol: str) -> str:

@@ -109,12 +109,12 @@ def _limited(rule: Rule, fired: Iterable[Fired]) -> list[Fired]:
 def _note(rule: Rule) -> str:
     is_fine = rule.venue != ALL and {*rule.symbols} <= {*MAJORS}
     if rule.measure == "settled-funding":
-        return "Replayed from every reported settlement."
+        return "Replayed from all reported settlements."
     if rule.measure in LIQUIDATED and rule.symbols:
         return "Replayed in steps of 15 minutes."
     if rule.measure in {"price", "funding", "open-interest"} and is_fine:
-        return "Replayed in steps of 5 minutes where we have them, and of an hour before."
-    missing = " The record can't show 15 minutes." if rule.within == "15m" else ""
+        return "Replayed in steps of 5 minutes where we recorded them, otherwise by the hour."
+    missing = " The record is too coarse for 15 minutes." if rule.within == "15m" else ""
     return f"Replayed by the hour, so shorter moves are missing.{missing}"
 
 

@@ -48,7 +48,7 @@ PERIODS: Final[Mapping[str, int]] = {
 IN_WORDS: Final = {
     "5m": "5 minutes",
     "15m": "15 minutes",
-    "1h": "hour",
+    "1h": "1 hour",
     "4h": "4 hours",
     "24h": "24 hours",
 }
@@ -230,9 +230,9 @@ def checked(rule: Rule, resolve: Callable[[str], str], venues: Sequence[str], no
     if fact.needs_symbol and not symbols:
         raise InvalidRequest(f"symbols must name 1 to {MAX_SYMBOLS} coins, such as BTC")
     if fact.only_majors and not frozenset(symbols) <= frozenset(MAJORS):
-        raise InvalidRequest(f"{fact.title} is known for {', '.join(MAJORS)} only")
+        raise InvalidRequest(f"{fact.title} is available only for {', '.join(MAJORS)}")
     if rule.measure in {"regime", "signal"} and symbols:
-        raise InvalidRequest(f"{fact.title} is not about a coin: leave out symbols")
+        raise InvalidRequest(f"{rule.measure} takes no symbols; leave them out")
     rule = msgspec.structs.replace(rule, symbols=symbols, venue=_venue(rule, venues))
     _check_key(rule)
     if rule.until is not None and rule.until <= now:
@@ -246,26 +246,26 @@ def _check_when(rule: Rule) -> None:
         raise InvalidRequest(f"when must be one of {', '.join(fact.whens)} for {rule.measure}")
     if fact.whens == _HAPPENS:
         if rule.value is not None or rule.within is not None:
-            raise InvalidRequest(f"{rule.measure} has no value and no within: leave them out")
+            raise InvalidRequest(f"{rule.measure} takes no value and no within; leave them out")
         return
     low, high = (0.0001, 1000.0) if rule.is_about_change else (fact.lowest, fact.highest)
     if rule.when == "falls" and rule.unit == "pct":
         high = 99.0  # nothing falls by more than it has
     if rule.value is None or not low <= rule.value <= high:
         raise InvalidRequest(
-            f"value must be from {low:g} to {high:g}, in {UNITS[rule.unit]}, or it can never fire"
+            f"value must be from {low:g} to {high:g}, in {UNITS[rule.unit]}, or the rule can't fire"
         )
     needs_within = rule.is_about_change or rule.measure in LIQUIDATED
     if needs_within != (rule.within is not None):
-        need = f"must be one of {', '.join(get_args(Within))}" if needs_within else "has no use"
-        raise InvalidRequest(f"within {need} for {rule.measure} that {_verb(rule)}")
+        need = f"one of {', '.join(get_args(Within))}" if needs_within else "left out"
+        raise InvalidRequest(f"within must be {need} for {rule.measure} {rule.when}")
 
 
 def _venue(rule: Rule, venues: Sequence[str]) -> str:
     options = rule.fact.venues
     if not options:
         if rule.venue:
-            raise InvalidRequest(f"{rule.measure} is not about one exchange: leave out venue")
+            raise InvalidRequest(f"{rule.measure} takes no venue; leave it out")
         return ""
     named = venues if ANY in options else ()
     if rule.measure in LIQUIDATED:
@@ -285,7 +285,7 @@ def _check_key(rule: Rule) -> None:
     labels = labels_of(rule.measure, rule.key)
     if rule.label and rule.label not in labels:
         raise InvalidRequest(
-            f"label must be one of {', '.join(labels)}" if labels else f"{rule.measure} has none"
+            f"label must be one of {', '.join(labels)}" if labels else "leave out label"
         )
 
 
@@ -340,7 +340,7 @@ def key_words(measure: Measure, key: str) -> str:
 
 def subject(rule: Rule, symbols: Sequence[str], venue: str) -> str:
     """What a rule is about: `BTC funding at Bybit`."""
-    fact, coins = rule.fact, ", ".join(symbols)
+    fact, coins = rule.fact, " or ".join(filter(None, [", ".join(symbols[:-1]), *symbols[-1:]]))
     if rule.measure == "event":
         return _EVENTS[rule.key][0] + (f" of {coins}" if coins else "")
     if not fact.venues:
@@ -359,7 +359,7 @@ def condition(rule: Rule) -> str:
     if rule.when == "happens":
         return f"becomes {rule.label}" if rule.label else _verb(rule)
     value = amount(rule.limit, rule.unit)
-    within = f" within {_period(rule.within)}" if rule.within is not None else ""
+    within = f" within {IN_WORDS[rule.within]}" if rule.within is not None else ""
     if rule.is_about_change:
         coins = ", counted in coins" if rule.measure == "open-interest" else ""
         return f"{_verb(rule)} by {value}{within}{coins}"
@@ -372,12 +372,8 @@ def _verb(rule: Rule) -> str:
     if rule.when == "happens":
         return "is published" if rule.measure == "brief" else "changes"
     is_plural = rule.measure in LIQUIDATED
-    words = {"above": "are above" if is_plural else "is above", "below": "is below"}
+    words = {"above": "exceed" if is_plural else "is above", "below": "is below"}
     return words.get(rule.when, rule.when)
-
-
-def _period(period: str) -> str:
-    return f"an {IN_WORDS[period]}" if period == "1h" else IN_WORDS[period]
 
 
 def headline(rule: Rule, symbol: str, venue: str, value: float | None, text: str) -> str:
@@ -391,8 +387,9 @@ def headline(rule: Rule, symbol: str, venue: str, value: float | None, text: str
 def sentence(rule: Rule) -> str:
     """What will happen, read back to the owner."""
     first = f"Tells you when {subject(rule, rule.symbols, rule.venue)} {condition(rule)}."
-    every = "an hour" if rule.every == "1h" else f"in {IN_WORDS[rule.every]}"
-    limit = f"At most one message {every}{' for each coin' if len(rule.symbols) > 1 else ''}."
+    is_many = len(rule.symbols) > 1 or (rule.measure == "brief" and not rule.symbols)
+    every = IN_WORDS[rule.every].removeprefix("1 ")
+    limit = f"At most one message {'per coin ' * is_many}every {every}."
     end = [] if rule.until is None else [f"It ends on {time_text(rule.until)}."]
     return " ".join([first, *_again(rule), limit, *end])
 
@@ -402,8 +399,8 @@ def _again(rule: Rule) -> list[str]:
         return []
     back = amount(rule.back, rule.unit)
     if rule.when == "crosses":
-        return [f"On the way down, it counts as crossed below {back}."]
+        return [f"On the way down, the crossing counts only below {back}."]
     if rule.is_about_change:
-        return [f"It can tell you again after the change was smaller than {back}."]
-    side = "above" if rule.when == "below" else "below"
-    return [f"It can tell you again after the value was {side} {back}."]
+        return [f"It can tell you again once the change has dropped below {back}."]
+    moved = "risen above" if rule.when == "below" else "fallen below"
+    return [f"It can tell you again once the value has {moved} {back}."]

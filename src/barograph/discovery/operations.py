@@ -160,13 +160,13 @@ TEXTS: Mapping[str, str] = {
     "kind of failure.",
     "rotateWebhookSecret": "Replace the secret. For 24 hours, messages are signed with both.",
     "deleteWebhook": "Delete a webhook. This also deletes its log.",
-    "createAlert": "Write a rule that sends you a message. It fires once when its condition "
-    "becomes true, and again after the value was back by a margin. `sentence` says what it will "
-    f"do. You can have {MAX_ALERTS}.",
-    "previewAlert": "When a rule would have fired. It replays the record of the past 30 days, and "
+    "createAlert": "Create an alert. It fires when its condition becomes true, and can fire again "
+    "once the value has gone back by a margin. `sentence` says what it will do. You can have "
+    f"{MAX_ALERTS}.",
+    "previewAlert": "When a rule would have fired. Replays the record of the past 30 days and "
     "stores nothing.",
     "getAlerts": "Your alerts. Oldest first, each with its sentence and state.",
-    "getAlertMessages": "What your alerts have told you. Oldest first, for 30 days. Pass the last "
+    "getAlertMessages": "Messages of your alerts. The past 30 days, oldest first. Pass the last "
     "`id` as `after`.",
     "changeAlert": "Pause or resume an alert. A resumed alert starts over, without a message.",
     "deleteAlert": "Delete an alert. This also deletes its messages.",
