@@ -62,8 +62,8 @@ def test_a_fresh_user_is_told_once_by_mail_and_phone_and_stops_it_from_the_messa
     page.get_by_label("Value").fill("0.05")
     expect(page.get_by_label("Within")).to_be_hidden()
     address = urlsplit(phone.url)
-    page.get_by_label("Another place").fill(f"http://{address.netloc}/trader")
-    page.get_by_label("Kind of place").select_option("ntfy")
+    page.get_by_label("A chat service").fill(f"http://{address.netloc}/trader")
+    page.get_by_label("Which service").select_option("ntfy")
     page.get_by_role("button", name="Preview").click()
     expect(page.locator("#preview")).to_contain_text("BTC funding at any exchange is above 0.0500")
     told = page.locator("#preview strong").inner_text()
@@ -82,7 +82,7 @@ def test_a_fresh_user_is_told_once_by_mail_and_phone_and_stops_it_from_the_messa
         assert "BTC funding at " in text
     expect(page.locator("#messages li")).to_have_count(1)  # the page polls
     page.reload()
-    expect(page.locator("form.banner")).to_contain_text("Last message at")
+    expect(page.locator("form.banner")).to_contain_text("Last message:")
 
     stop = re.search(r"\S+/alerts/stop/[\w-]+", arrived(phone, "mail", "Your rule"))
     assert stop is not None

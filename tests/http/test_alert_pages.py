@@ -31,7 +31,7 @@ RULE = {
 }
 SENTENCE = (
     "Tells you when BTC funding at any exchange is above 0.0500 % per 8 h. It can tell you again "
-    "after the value was below 0.0490 % per 8 h. At most one message an hour."
+    "once the value has fallen below 0.0490 % per 8 h. At most one message every hour."
 )
 
 
@@ -144,14 +144,14 @@ def test_the_form_previews_creates_pauses_and_deletes_without_a_script(visitor: 
     ("changed", "words"),
     [
         ({"measure": "regime", "label": "neutral"}, "when the market regime becomes neutral"),
-        ({"measure": "brief", "symbols": "ETH, btc"}, "when a brief about ETH, BTC is published"),
+        ({"measure": "brief", "symbols": "ETH, btc"}, "when a brief about ETH or BTC is published"),
         (
             {"measure": "liquidations", "symbols": "", "value": "$20 M", "within": "1h"},
-            "when liquidations at any exchange are above $20.00M within an hour",
+            "when liquidations at any exchange exceed $20.00M within 1 hour",
         ),
         (
             {"measure": "open-interest", "when": "falls", "value": "5 %", "within": "1h"},
-            "when BTC open interest at any exchange falls by 5 % within an hour",
+            "when BTC open interest at any exchange falls by 5 % within 1 hour",
         ),
     ],
 )
@@ -167,7 +167,7 @@ def test_the_form_sends_what_a_person_types(
 def test_a_rule_that_cannot_work_is_explained_above_the_form(visitor: Visitor) -> None:
     for changed, why in (
         ({"value": "lots"}, "The rule can't be read"),
-        ({"value": "50"}, "or it can never fire."),
+        ({"value": "50"}, "or the rule can't fire."),
         ({"symbols": "NOSUCH"}, "Unknown coin"),
         ({"symbols": "<script>"}, "Coin must be"),
     ):

@@ -143,8 +143,8 @@ def fault(part: str, state: str, kind: str | None, data: Path, **limits: str | i
     new entry, for example after `demo fault stance on`. With `--kind fork`, witnesses say that they
     have cosigned another tree.
 
-    `squeeze` is no fault: BTC's funding rises to 0.08 % per 8 hours at all exchanges, which alerts
-    can tell you.
+    `squeeze` is not a fault. BTC's funding rises to 0.08 % per 8 hours at all exchanges, so that
+    alerts fire.
 
     `off` without --kind ends all faults of that part. An expired stance stays expired until you
     switch the fault off, or until new evidence gives the stance a new version.

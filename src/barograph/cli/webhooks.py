@@ -85,7 +85,9 @@ def test(webhook_id: str, settings: Settings) -> None:
         if not webhook.secret:
             raise BarographError(f"nothing is sent to {webhook_id}: {webhook.why}")
         if webhook.format != "json":
-            raise BarographError(f"{webhook_id} is a {webhook.format} target: it gets only alerts")
+            raise BarographError(
+                f"{webhook_id} has the format {webhook.format}, which gets alerts only"
+            )
         keys = partial(shared_webhook_keys, database, settings)
         is_demo = kind_of_folder(settings.data) == "demo"
         sender = HttpWebhookSender(user_agent=settings.user_agent, allow_local=is_demo)

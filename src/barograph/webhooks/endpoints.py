@@ -231,7 +231,7 @@ def _published(keys: Keys) -> Document:
 
 def _filter(asked: WebhookRequest, resolve: Resolve) -> EventFilter:
     if asked.format != "json" and (asked.types or asked.symbols):
-        raise InvalidRequest("a chat service gets no events: leave out types and symbols")
+        raise InvalidRequest("a chat service gets no events; leave out types and symbols")
     try:
         return EventFilter(frozenset(asked.types), frozenset(map(resolve, asked.symbols)))
     except NotFound as error:

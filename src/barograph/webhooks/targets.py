@@ -83,7 +83,7 @@ def check_target(url: str, webhook_format: Format, base_url: str, *, allow_local
     """
     target = parse_target(url, allow_local=allow_local)
     if target.authority == urlsplit(base_url).netloc.lower():
-        raise InvalidRequest("url is an address of this service, which would send to itself")
+        raise InvalidRequest("url must not be an address of this service")
     path = urlsplit(url)
     if webhook_format == "telegram" and not parse_qs(path.query).get("chat_id"):
         raise InvalidRequest(

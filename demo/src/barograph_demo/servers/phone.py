@@ -136,7 +136,7 @@ class PhoneServer(BodyServer[PhoneFaults]):
             for mail in read_mailbox(self._mailbox)[-_KEPT:]
         ]
         newest = sorted([*mails, *self._arrived], key=lambda each: each.at, reverse=True)
-        shown = "".join(map(_shown, newest)) or "<p>Nothing arrived yet."
+        shown = "".join(map(_shown, newest)) or "<p>Nothing has arrived yet."
         return _PAGE.format(base=self._base_url, shown=shown)
 
 

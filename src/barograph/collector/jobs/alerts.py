@@ -47,7 +47,7 @@ MAILS_PER_DAY = 200
 """Of one mailbox."""
 
 PAUSED = "Your Barograph alert was paused"
-WHY_PAUSED = f"{MAILS_PER_DAY} messages in 24 hours; make the rule rarer and resume it"
+WHY_PAUSED = f"more than {MAILS_PER_DAY} messages in 24 hours; resume it, or write a stricter rule"
 
 
 class _Mail(NamedTuple):
@@ -177,7 +177,7 @@ class AlertJob(Job):
 
         async def work(tx: Transaction) -> None:
             for alert in over:
-                await set_state(tx, alert, "ended", "its end was reached", now)
+                await set_state(tx, alert, "ended", "its end time has passed", now)
 
         if over:
             await database.write(work)
