@@ -468,7 +468,7 @@ function showReadout() {
   const { from, to } = period();
   const newest = shown("price").newest({ from, to })?.at;
   const at = cross ?? (newest >= from ? newest : Math.min(to, last()));
-  const kind = cross === null ? "newest in view" : isLargest() ? "most liquidations in an hour, of 90 days" : isPinned ? "pinned" : "";
+  const kind = cross === null ? "newest in view" : isLargest() ? "most liquidations of any hour in 90 days" : isPinned ? "pinned" : "";
   const values = MEASURES.map(({ key }) => READ[key](at).map((words) => words.replace(/(\d) (?=%)/g, "$1\u00a0"))); // no unit on the next line
   const rows = [["", moment(at), kind], ...values, ...(isLargest() ? [inThisHour()] : [])];
   const near = cross && layout.marks.find((mark) => Math.abs(mark.x - layout.x(cross)) < 9)?.events;
@@ -560,7 +560,7 @@ async function download(kind) {
     return saveTable(name, found, quotes);
   }
   const place = venue === "all" ? "all venues" : titles[venue];
-  const head = isLargest() ? `${coin} at ${place}: the hour with the most liquidations of 90 days, ${moment(cross)}` : `${coin} at ${place}, ${moment(from)} to ${moment(Math.min(to, last()))}`;
+  const head = isLargest() ? `${coin} at ${place}: the hour with the most liquidations in 90 days, ${moment(cross)}` : `${coin} at ${place}, ${moment(from)} to ${moment(Math.min(to, last()))}`;
   const legend = inside.map(({ title }, index) => ({ title, colour: colours.venues[index] }));
   const width = Math.max(640, size.width);
   const isRead = isPinned && cross >= from && cross <= to;
