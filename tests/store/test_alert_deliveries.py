@@ -172,8 +172,8 @@ def test_nothing_is_lost_while_a_target_is_down(service: Service) -> None:
 
 @pytest.mark.outcome(
     "A target of alerts is down",
-    "Its messages wait for it in their order. After a day of failures the collector switches it "
-    "off and mails the owner.",
+    "Its messages wait in order. After a day of failures, the collector switches it off and mails "
+    "the owner.",
 )
 def test_target_that_fails_for_a_day_is_switched_off_and_its_owner_gets_a_mail(
     service: Service,

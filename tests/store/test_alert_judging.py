@@ -30,7 +30,7 @@ def watch(database: Database, runner: asyncio.Runner) -> Watch:
 
 @pytest.mark.outcome(
     "The collector is killed, or another one leads, while the rule of an alert is met",
-    "It fires once per crossing, because its messages are stored with the reading.",
+    "The alert fires once per crossing, because its messages are stored with the reading.",
 )
 @pytest.mark.parametrize("does_restart", [False, True])
 def test_a_rule_fires_once_per_crossing_also_if_each_reading_has_another_collector(
@@ -78,7 +78,7 @@ def test_a_message_says_what_was_read_where_and_when(watch: Watch) -> None:
 
 @pytest.mark.outcome(
     "An alert sees no value for more than five minutes",
-    "It starts over with the next value. What happened meanwhile sends no message.",
+    "It starts over with the next value, and sends no message about the time between.",
 )
 @pytest.mark.parametrize("does_restart", [False, True])
 def test_what_happened_in_a_gap_sends_nothing_when_data_comes_back(
@@ -108,7 +108,7 @@ def test_each_exchange_has_its_own_side_and_all_share_the_limit_of_messages(watc
 
 @pytest.mark.outcome(
     "An exchange fails or returns while an alert watches a total",
-    "The total keeps its last value, then starts over. No message is about the change of venues.",
+    "The total keeps the exchange's last value. The alert starts over without a message.",
 )
 def test_a_venue_that_fails_and_comes_back_makes_no_step_in_a_total(watch: Watch) -> None:
     watch.add("open-interest", value=8e9, venue="all")
@@ -136,7 +136,7 @@ def test_the_mean_rate_weighs_by_open_interest(watch: Watch) -> None:
 
 @pytest.mark.outcome(
     "A value that crosses the limit of an alert is disputed",
-    "It sends no message.",
+    "The alert sends no message.",
 )
 def test_disputed_and_doubted_values_fire_nothing(watch: Watch) -> None:
     watch.add()
