@@ -126,7 +126,7 @@ FACTS: Final[Mapping[Measure, Fact]] = {
         only_majors=True,
     ),
     "funding-spread": Fact(
-        "the widest difference of {} funding between exchanges",
+        "the widest difference in {} funding between exchanges",
         *("pct8h", ("above", "below"), 0.0001, 2 * _FUNDING_HIGHEST, 0.0005, (ALL,)),
     ),
     "regime": Fact("the market regime", "", _HAPPENS, needs_symbol=False, labels=LABELS),
@@ -318,14 +318,14 @@ _EVENTS: Final[Mapping[str, tuple[str, str]]] = {
     "brief.updated": ("a brief", "is updated"),
     "contract.listed": ("a contract", "is listed"),
     "contract.delisted": ("a contract", "is delisted"),
-    "feed.down": ("the data of an exchange", "fails"),
-    "feed.recovered": ("the data of an exchange", "recovers"),
+    "feed.down": ("a data feed", "goes stale"),
+    "feed.recovered": ("a data feed", "recovers"),
     "venue.switched": ("the exchange in use", "changes"),
     "stance.recorded": ("a stance", "is recorded"),
     "stance.withdrawn": ("a stance", "is withdrawn"),
     "liquidations.filed": ("a daily file of liquidations", "is published"),
     "reveal.announced": ("the publication of stances", "is announced"),
-    "accuracy.defined": ("what /accuracy measures", "is defined"),
+    "accuracy.defined": ("the definition of /accuracy", "is recorded"),
     "history.merged": ("the public log", "is merged"),
 }
 """A subject and a verb for each type of event."""
