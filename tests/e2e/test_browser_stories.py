@@ -188,10 +188,11 @@ def test_control_k_finds_a_coin_by_its_name_and_a_section_of_the_docs(
         page.keyboard.press("Escape")
         expect(page.locator(".finder")).to_be_hidden()
         page.keyboard.press("Control+k")
+        expect(page.locator(".finder input")).to_be_focused()
         page.keyboard.type(words)
         expect(found.first).to_contain_text(first)
         page.keyboard.press("Enter")
-        page.wait_for_url(address)
+        page.wait_for_url(address)  # and until the page is loaded, with its scripts
     assert look.problems == []
 
 
