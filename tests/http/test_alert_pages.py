@@ -167,6 +167,7 @@ def test_the_form_sends_what_a_person_types(
 def test_a_rule_that_cannot_work_is_explained_above_the_form(visitor: Visitor) -> None:
     for changed, why in (
         ({"value": "lots"}, "The rule can't be read"),
+        ({"value": "0,05"}, "The rule can't be read"),
         ({"value": "50"}, "or the rule can't fire."),
         ({"symbols": "NOSUCH"}, "Unknown coin"),
         ({"symbols": "<script>"}, "Coin must be"),

@@ -52,6 +52,7 @@ def test_a_reading_that_was_not_stored_is_judged_again(watch: Watch) -> None:
     lost = watch.conclude(BYBIT, high, 5 * SECOND)
     assert lost.alerts is not None
     assert len(lost.alerts.messages) == 1
+    watch.refresh()
     assert (watch.sent, watch.rate(0.061), watch.rate(0.062)) == (0, 1, 1)
 
 
@@ -60,6 +61,7 @@ def test_a_write_that_failed_after_its_commit_is_not_repeated(watch: Watch) -> N
     watch.rate(0.01)
     high = changed(BTC, funding_rate_pct=0.06)
     watch.store(watch.conclude(BYBIT, [high], 5 * SECOND), is_confirmed=False)
+    assert watch.conclude(BYBIT, [high], 5 * SECOND).alerts is None  # the database is away
     watch.refresh()
     assert watch.rate(0.061) == 1
 

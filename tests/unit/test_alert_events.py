@@ -53,6 +53,7 @@ def test_event_fires_the_rules_about_it(rule: Rule, about: Event, text: str, pat
         (Rule("signal", key="carry"), event("signal.changed", key="carry", label="unknown")),
         (Rule("brief", ("BTC",)), BRIEF),
         (Rule("brief", key="other"), BRIEF),
+        (Rule("brief", until=START), BRIEF),
         (Rule("event", key="contract.delisted"), LISTED),
     ],
 )

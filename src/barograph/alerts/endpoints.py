@@ -181,6 +181,7 @@ class Alerts(NamedTuple):
     async def change(self, owner: str, public_id: str, state: State) -> Alert:
         """Pause or resume an alert; raises NotFound."""
         alert, now = await find_alert(self.database, public_id, owner), self.clock()
+        await self.limiter.count(ALERTS, owner)  # the collector reads every alert again
         await self.database.write(lambda tx: set_state(tx, alert, state, None, now))
         return alert._replace(state=state, why=None)
 

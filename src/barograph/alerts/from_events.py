@@ -43,6 +43,7 @@ def fired_by(rule: Rule, event: Event, switches: Collection[int]) -> Fired | Non
         (rule.label and members["label"] != rule.label)
         or (named and rule.key and members[named] != rule.key)
         or (rule.symbols and not symbols)
+        or (rule.until is not None and event.at >= rule.until)
     ):
         return None
     symbol = symbols[0] if symbols and rule.measure != "regime" else ""

@@ -137,6 +137,8 @@ class AlertJudge:
             return None
         at, conclusion = reading.as_of, AlertConclusion(now, [], [])
         self._values.take(reading, self._symbols, since=now)
+        if self._unconfirmed:  # which side was stored is not known yet
+            return None
         for key, watch in [*self._watches[reading.venue].items(), *self._due_totals(now)]:
             found, watch.judged = self._values.of(key, at), now
             if found is not None:

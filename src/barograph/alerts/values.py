@@ -141,6 +141,9 @@ class LatestValues:
             return self._liquidated(key, at)
         if key.measure not in {"volatility", "settled-funding"}:
             return self._total(key, at) if key.venue == ALL else self._live(key, at)
+        source = "price" if key.measure == "volatility" else "funding"
+        if source in self._markets[key.venue].disputed:
+            return None
         value = (self._volatility if key.measure == "volatility" else self._settled)(key, at)
         return (
             None if value is None else Value(value, since=self._known["price", key.venue, ""].since)

@@ -71,7 +71,7 @@ WEBHOOKS = RateLimit("webhook", 20, HOUR)
 
 
 ALERTS = RateLimit("alert", 120, HOUR)
-"""New alerts and previews, per mailbox: each preview reads 30 days of the record."""
+"""New and changed alerts and previews, per mailbox: each preview reads 30 days of the record."""
 
 
 class Usage(NamedTuple):
@@ -286,7 +286,7 @@ _WORDS = {
     PERSONAL.name: ("requests with this key", ""),
     BAD_KEYS.name: ("requests with an invalid key", ", or send a valid key or none"),
     WEBHOOKS.name: ("new webhooks of one mailbox", ""),
-    ALERTS.name: ("new alerts and previews of one mailbox", ""),
+    ALERTS.name: ("new and changed alerts and previews of one mailbox", ""),
     REGISTRATIONS.name: ("registrations from one address", ""),
     MAILBOX.name: ("e-mails to one mailbox", ""),
     TOOL_CALLS.name: ("tool calls from one address", ""),

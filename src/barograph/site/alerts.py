@@ -67,7 +67,9 @@ SHOWN_MESSAGES = 30
 MOST_CHARTS = 3
 _STATES: Mapping[str, State] = {"pause": "paused", "resume": "active"}
 _WITH_LETTER = re.compile(
-    r"\$?(-?[0-9][0-9,]*(?:\.[0-9]+)?|-?\.[0-9]+) ?([kmb]?) ?%?", re.IGNORECASE
+    # Commas between thousands only: "0,05" is no 5.
+    r"\$?(-?(?:[1-9]\d{0,2}(?:,\d{3})+|\d+)(?:\.\d+)?|-?\.\d+) ?([kmb]?) ?%?",
+    re.ASCII | re.IGNORECASE,
 )
 _LETTERS = {"": 1, "k": 1e3, "m": 1e6, "b": 1e9}
 

@@ -185,7 +185,7 @@ def limits() -> list[tuple[str, str, str]]:
         ("Webhooks", f"{MAX_WEBHOOKS} at a time", "e-mail address"),
         ("New webhooks", per(WEBHOOKS), "e-mail address"),
         ("Alerts", f"{MAX_ALERTS} at a time", "e-mail address"),
-        ("New alerts and previews", per(ALERTS), "e-mail address"),
+        ("New and changed alerts, previews", per(ALERTS), "e-mail address"),
         ("All other free endpoints", "none", "not counted"),
     ]
 
