@@ -62,8 +62,8 @@ WEBHOOKS = {
     "/api/v1/webhooks/{id}/secret": "POST",
     "/api/v1/webhooks/{id}": "DELETE",
     "/api/v1/alerts": "GET, POST",
-    "/api/v1/alerts/preview": "DELETE, PATCH, POST",
-    "/api/v1/alerts/messages": "DELETE, GET, PATCH",
+    "/api/v1/alerts/preview": "POST",
+    "/api/v1/alerts/messages": "GET",
     "/api/v1/alerts/{id}": "DELETE, PATCH",
 }
 MOVED = {

@@ -71,4 +71,4 @@ def test_changes_fire_at_their_limit_and_again_after_a_smaller_change(
 def test_the_sentence_states_the_value_at_which_a_rule_can_fire_again() -> None:
     rule = Rule("funding", ("BTC",), "any", "above", 0.05)
     assert firings(rule, [0.0, 0.06, 0.0491, 0.06, 0.0489, 0.06]) == [1, 5]
-    assert "after the value was below 0.0490 % per 8 h" in sentence(rule)
+    assert "once the value has fallen below 0.0490 % per 8 h" in sentence(rule)

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -294,9 +295,9 @@ def alert_routes(alerts: Alerts) -> ApiRouter:
         **operation("changeAlert", AlertBody, responses={**_BODY_ERRORS, 404: _UNKNOWN}),
     )
     async def change(request: Request) -> Response:
-        owner = await limiter.owner(request.scope)
+        public_id, owner = _alert_id(request), await limiter.owner(request.scope)
         state = read_model(AlertChange, await json_body(request, MAX_BODY_BYTES), PAUSE).state
-        alert = await alerts.change(owner, request.path_params["id"], state)
+        alert = await alerts.change(owner, public_id, state)
         return private_response(200, alert_body(alert).encode())
 
     @router.delete(
@@ -305,11 +306,19 @@ def alert_routes(alerts: Alerts) -> ApiRouter:
         **operation("deleteAlert", None, _ID, responses={**ERRORS, 404: _UNKNOWN}),
     )
     async def delete(request: Request) -> Response:
-        owner = await limiter.owner(request.scope)
-        await alerts.delete(owner, request.path_params["id"])
+        public_id, owner = _alert_id(request), await limiter.owner(request.scope)
+        await alerts.delete(owner, public_id)
         return private_response(204, b"")
 
     return router
+
+
+def _alert_id(request: Request) -> str:
+    """The id in the path, unless the path is that of another endpoint."""
+    public_id: str = request.path_params["id"]
+    if public_id in {"preview", "messages"}:
+        raise HTTPException(405)
+    return public_id
 
 
 def _body_of(model: type[BaseModel], example: Mapping[str, Any]) -> Schema:

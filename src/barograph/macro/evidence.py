@@ -17,7 +17,7 @@ from barograph.macro.series import DayValue, EtfDay, EtfSeries, change_over, slo
 FlowRegime = Literal["accumulation", "mixed", "distribution"]
 CURVE_MOVES = (
     *("bear", "bull", "steepening", "flattening", "consolidation"),
-    *("bear steepening", "bear flattening", "bull steepening", "bull flattening"),
+    *("bear-steepening", "bear-flattening", "bull-steepening", "bull-flattening"),
 )
 Calendar = Callable[[date, date], Iterator[date]]
 

@@ -125,7 +125,8 @@ def _method_not_allowed(pages: Templates, request: Request) -> Response:
     is_open = allow is not None
     if allow is None:
         # Starlette's error names the methods of the first route alone.
-        matched = (route for route in request.app.routes if route.matches(request.scope)[0].value)
+        matched = [route for route in request.app.routes if route.matches(request.scope)[0].value]
+        matched = [route for route in matched if "{" not in route.path] or matched
         allow = ", ".join(
             sorted({method for route in matched for method in route.methods})
         ).encode()
