@@ -174,6 +174,18 @@ def test_a_contract_that_an_accepted_reply_lacks_is_missing_until_it_is_delisted
     assert not btc(*three(binance=part._replace(known=gone))).open_interest.missing
 
 
+def test_a_renamed_contract_counts_once_when_both_names_are_known() -> None:
+    old, new = contract(BINANCE), replace(contract(BINANCE), contract="BTCPERP")
+    names = {
+        each.contract: replace(last_known(BINANCE, 600.0).contracts["BTCUSDT"], at=at)
+        for each, at in ((old, NOW - MINUTE), (new, NOW))
+    }
+    then = day_ago(BINANCE, 600.0, 6.0, 100.0)
+    found = btc(*three(binance=facts(BINANCE, new, known=LastKnown(names), day_ago=then)))
+
+    assert (found.open_interest.with_missing_usd, found.open_interest.missing) == (3_000.0, [])
+
+
 @pytest.mark.parametrize("price", [49.0, 151.0])
 def test_a_price_that_moves_in_an_outage_makes_no_other_asset(price: float) -> None:
     live = [facts(each, contract(each, price=price)) for each in (BYBIT, HYPERLIQUID)]

@@ -23,15 +23,16 @@ from barograph.markets.disputes import Dispute, Measure
 from barograph.markets.frames import is_near
 from barograph.markets.last_known import KEPT_FOR, KnownValues, LastKnown
 from barograph.markets.liquidations import LiquidationTotals
+from barograph.markets.market_events import DELISTED_AFTER
 from barograph.markets.settlements import SettledSums, SettledWindows
 from barograph.markets.view import FreshnessLimits, is_fresh
 from barograph.venues.facts import Venue
 from barograph.venues.records import MAJORS, Frame, Perpetuals
 from barograph.venues.registry import VENUES
 
-MISSED_FOR = 3 * MINUTE
-"""How long a contract that an accepted reply lacks counts as missing. The collector records it as
-delisted after one minute, and its last known values are up to a minute old."""
+MISSED_FOR = DELISTED_AFTER + 2 * MINUTE
+"""How long a contract that accepted replies lack counts as missing. Its last known values are up to
+a minute older than the first of these replies."""
 
 MIN_COMMON = 8
 """If most of this many common coins differ, a venue's prices are wrong, not its assets."""
@@ -158,7 +159,7 @@ def _listed(
             for entry in _entries(fact, fact.reading, last, _sums(fact, limits, now)):
                 listed[entry[0]].append(entry[1])
             absent = CrossVenue(fact.venue.name, "unavailable")
-            last = _not_read(fact.reading, last)
+            last = _not_read(fact.reading, last, _day_ago(fact))
             choices = {each.asset: settled.get(name, ()) for name, each in last.items()}
             seen = _sums(fact, limits, now) or {}
             liquidated = {each.asset: seen[name] for name, each in last.items() if name in seen}
@@ -260,10 +261,13 @@ def _by_asset(assets: Iterable[str], last: Mapping[str, KnownValues]) -> dict[st
     return found
 
 
-def _not_read(reading: Perpetuals, last: Mapping[str, KnownValues]) -> dict[str, KnownValues]:
-    """The contracts that a fresh reading lacks, until they have been delisted for some minutes."""
+def _not_read(
+    reading: Perpetuals, last: Mapping[str, KnownValues], day_ago: Frame
+) -> dict[str, KnownValues]:
+    """The contracts that a fresh reading lacks, until they are delisted or have a new name."""
     read = {each.contract for each in reading.contracts}.union(reading.not_crypto)
-    renamed = {each.asset for each in reading.contracts if each.contract not in last}
+    old = day_ago.contracts or last
+    renamed = {each.asset for each in reading.contracts if each.contract not in old}
     return {
         name: each
         for name, each in last.items()
