@@ -285,7 +285,7 @@ def test_a_change_compares_the_same_venues_and_its_effects_add_up() -> None:
     both = btc(*three(bybit=changed, binance=stale._replace(known=known))).change
     assert both is not None
     assert (both.venues, both.change_usd) == ([BYBIT, BINANCE], -100.0 + 5_999.0)
-    assert both.price_pct == pytest.approx(100 / 9)  # not of the larger venue, which is away
+    assert both.price_pct == pytest.approx(100 * (1_100 / 901 - 1))  # weighted, of both
     found = btc(*three(bybit=changed, binance=stale)).change
 
     assert found is not None

@@ -156,8 +156,8 @@ def _listed(
         last, choices = _last_values(fact, now), dict[str, Sequence[SettledSums]]()
         liquidated: dict[str, tuple[float, float]] = {}
         if absent.state == "ok" and fact.reading is not None:
-            for entry in _entries(fact, fact.reading, last, _sums(fact, limits, now)):
-                listed[entry[0]].append(entry[1])
+            for asset, entry in _entries(fact, fact.reading, last, _sums(fact, limits, now)):
+                listed[asset].append(entry)
             absent = CrossVenue(fact.venue.name, "unavailable")
             last = _not_read(fact.reading, last, _day_ago(fact))
             choices = {each.asset: settled.get(name, ()) for name, each in last.items()}
@@ -179,20 +179,14 @@ def _listed(
                 unread.append(absent)  # it may list any coin
         day_ago = _day_ago(fact)
         for asset, names in _by_asset(coins, last).items():
-            known = [last[name] for name in names]
-            before = [
-                day_ago.contracts.get(name) if now - last[name].at < DAY else None for name in names
-            ]
-            listed[asset].append(
-                absent._replace(
-                    reason=absent.reason or _reason(fact, asset, names),
-                    last=known,
-                    day_ago=day_ago.at,
-                    last_before=before,
-                    settled_choices=choices.get(asset, ()),
-                    liquidated_last=liquidated.get(asset),
-                )
+            entry = absent._replace(
+                reason=absent.reason or _reason(fact, asset, names),
+                last=[last[name] for name in names],
+                last_names=names,
+                settled_choices=choices.get(asset, ()),
+                liquidated_last=liquidated.get(asset),
             )
+            listed[asset].append(entry.compared_with(day_ago, now - DAY))
     return {asset: [*entries, *unread] for asset, entries in listed.items()}
 
 
@@ -338,10 +332,8 @@ def _entries(
                 liquidated_usd=None if sums is None or name in unwatched else sums.get(name, _ZERO),
                 disputed=tuple(why),
                 last=() if known is None else (known,),
-                day_ago=day_ago.at,
-                before=day_ago.contracts.get(name),
-                last_before=(day_ago.contracts.get(name),),
-            ),
+                last_names=() if known is None else (name,),
+            ).compared_with(day_ago, reading.as_of - DAY),
         )
 
 

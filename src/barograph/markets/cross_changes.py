@@ -3,12 +3,12 @@
 Both ends have the same contracts at the same venues.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from barograph.markets.cross_entries import CrossVenue, sum_known
 from barograph.markets.last_known import KnownValues
-from barograph.venues.records import PastValues, Perpetual
+from barograph.venues.records import PastValues
 
 Direction = Literal["up", "down", "flat"]
 
@@ -32,7 +32,7 @@ class Change(NamedTuple):
 
     coins_pct: float | None
     price_pct: float | None
-    """As `CrossCoin.price_pct`."""
+    """The mean of the same contracts, weighted by their open interest then."""
 
     @property
     def usd_pct(self) -> float | None:
@@ -74,12 +74,8 @@ class _Ends(NamedTuple):
 
 
 def _ends(entry: CrossVenue, reason: str | None) -> Iterator[_Ends]:
-    """The contracts of an entry; a venue that is missing has its last known values."""
-    pairs: Iterable[tuple[Perpetual | KnownValues, PastValues | None]]
-    pairs = zip(entry.last, entry.last_before, strict=False)
-    if reason is None and entry.contract is not None:
-        pairs = [(entry.contract, entry.before)]
-    for now, before in pairs:
+    """The contracts of an entry whose open interest is known at both ends."""
+    for now, before in entry.ends(is_missing=reason is not None):
         usd = now.open_interest_usd
         if before is not None and before.open_interest_usd is not None and usd is not None:
             price = now.price if isinstance(now, KnownValues) else now.last_price
@@ -87,9 +83,7 @@ def _ends(entry: CrossVenue, reason: str | None) -> Iterator[_Ends]:
             yield _Ends(entry, price, usd, coins, now.multiplier, before, usd_before)
 
 
-def change_of(
-    entries: Sequence[CrossVenue], reasons: Sequence[str | None], price_pct: float | None
-) -> Change | None:
+def change_of(entries: Sequence[CrossVenue], reasons: Sequence[str | None]) -> Change | None:
     """The same contracts at both ends."""
     pairs = [
         ends for entry, why in zip(entries, reasons, strict=True) for ends in _ends(entry, why)
@@ -101,6 +95,9 @@ def change_of(
     coins = sum((each.before.open_interest_coins or 0.0) * each.multiplier for each in pairs)
     coins_now = sum((each.coins or 0.0) * each.multiplier for each in pairs)
     usd_before = sum(each.usd_before for each in pairs)
+    priced = [each for each in pairs if each.before.last_price]
+    held = sum(each.usd_before for each in priced)
+    valued = sum(each.usd_before * each.price / each.before.last_price for each in priced)
     return Change(
         since=min(each.entry.day_ago for each in pairs),
         venues=list(dict.fromkeys(each.entry.venue for each in pairs)),
@@ -108,7 +105,7 @@ def change_of(
         change_usd=sum(each.usd for each in pairs) - usd_before,
         price_effect_usd=sum_known(effects) if has_coins else None,
         coins_pct=100 * (coins_now / coins - 1) if has_coins and coins else None,
-        price_pct=price_pct,
+        price_pct=100 * (valued / held - 1) if held else None,
     )
 
 

@@ -79,7 +79,8 @@ class CrossCoin(NamedTuple):
     """Those with a price that is not disputed, the largest first."""
 
     price_pct: float | None
-    """The change of the price in 24 hours, at the largest venue with a price at both ends."""
+    """The change of the price in 24 hours, at the largest venue with a price at both ends. It is
+    shown beside the price of that venue."""
 
     funding_missing: Sequence[Missing]
     """With the open interest that they last had."""
@@ -129,7 +130,6 @@ def coin_of_venues(
     weighed = [each for each in counted if FUNDING not in each.disputed]
     weight = sum_known(each.interest_usd for each in weighed)
     funding = [(each.interest_usd or 0.0) * (each.funding_8h_pct or 0.0) for each in weighed]
-    price_pct = price_change(known_prices)
     known = (each.liquidated_usd or each.liquidated_last for each in expected)
     seen = [each for each in known if each is not None]
     return CrossCoin(
@@ -138,13 +138,13 @@ def coin_of_venues(
         counted=counted,
         deepest=known_prices[0].entry.venue if known_prices else None,
         open_interest=_interest(counted, _missing(expected, reasons)),
-        change=change_of(expected, reasons, price_pct),
+        change=change_of(expected, reasons),
         volume=_volume(expected),
         funding_8h_pct=sum(funding) / weight if weight else None,
         funding_with_missing_8h_pct=_whole_funding(expected, weighed),
         weighed=weighed if weight else [],
         priced=known_prices,
-        price_pct=price_pct,
+        price_pct=price_change(known_prices),
         funding_missing=_missing(
             expected,
             [why or each.left_out(FUNDING) for each, why in zip(expected, reasons, strict=True)],

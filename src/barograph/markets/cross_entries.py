@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 from barograph.markets.last_known import KnownValues
 from barograph.markets.settlements import SettledSums
-from barograph.venues.records import PastValues, Perpetual
+from barograph.venues.records import Frame, PastValues, Perpetual
 
 State = Literal["ok", "disputed", "different asset", "stale", "unavailable", "not listed"]
 
@@ -55,12 +55,32 @@ class CrossVenue(NamedTuple):
     last: Sequence[KnownValues] = ()
     """The last known values of its contracts, to say how large it was if it is missing."""
 
+    last_names: Sequence[str] = ()
+    """The full names of the contracts of `last`."""
+
     day_ago: int = 0
     before: PastValues | None = None
     """The values of its contract 24 hours ago, at `day_ago`."""
 
     last_before: Sequence[PastValues | None] = ()
     """The values of the contracts of `last` at `day_ago`."""
+
+    def compared_with(self, then: Frame, after: int) -> "CrossVenue":
+        """The same with the values of another time; last values must be from `after` a time."""
+        named = zip(self.last_names, self.last, strict=True)
+        return self._replace(
+            day_ago=then.at,
+            before=None if self.contract is None else then.contracts.get(self.contract.contract),
+            last_before=[then.contracts.get(n) if old.at > after else None for n, old in named],
+        )
+
+    def ends(
+        self, *, is_missing: bool
+    ) -> Iterable[tuple[Perpetual | KnownValues, PastValues | None]]:
+        """Its contract now and then; while it is missing, its last known values and those then."""
+        if is_missing or self.contract is None:
+            return zip(self.last, self.last_before, strict=False)
+        return [(self.contract, self.before)]
 
     @property
     def interest_at(self) -> int | None:

@@ -26,12 +26,17 @@ def venues_text(market: CrossMarket) -> str:
 
 
 def missing_text(
-    result: float | None, missing: Sequence[Missing], known: Collection[str] = (), of: str = ""
+    result: float | None,
+    missing: Sequence[Missing],
+    known: Collection[str] = (),
+    of: str = "",
+    how: str = "without",
 ) -> str:
     """What a result is without: `without Binance, last $5.60B`.
 
     It is empty if nothing is missing, and if nothing is known. In the total of the market, the
-    venues in `known` lack only some coins. `of` names the amount where no heading does.
+    venues in `known` lack only some coins. `of` names the amount where no heading does, and `how`
+    says what a result has of a venue whose last size is known.
     """
     lacks = [each for each in missing if each.last_usd or each.venue not in known]
     last = sum(each.last_usd or 0.0 for each in lacks)
@@ -41,7 +46,7 @@ def missing_text(
         f"{'some coins at ' * (each.venue in known)}{VENUES[each.venue].title}" for each in lacks
     )
     size = f", last {of}{usd(last)}" if last else ", size unknown"
-    return f"without {', '.join(dict.fromkeys(names))}{size}"
+    return f"{how if last else 'without'} {', '.join(dict.fromkeys(names))}{size}"
 
 
 def missing_rates(coin: CrossCoin) -> str:
@@ -49,10 +54,10 @@ def missing_rates(coin: CrossCoin) -> str:
     return missing_text(coin.funding_8h_pct, coin.funding_missing, of="open interest ")
 
 
-def partial_text(market: CrossMarket) -> str:
+def partial_text(market: CrossMarket, how: str = "without") -> str:
     """What the totals of all coins are without, for places without a heading."""
     held = market.open_interest
-    return missing_text(held.usd, held.missing, market.by_venue, "open interest ")
+    return missing_text(held.usd, held.missing, market.by_venue, "open interest ", how)
 
 
 def short_missing(missing: Sequence[Missing], show: Callable[[float], str] = usd) -> str:
@@ -114,7 +119,7 @@ class MarketTotals(NamedTuple):
     open_interest: Total
     volume: Total
     funding_8h_pct: float | None
-    """Weighted by open interest."""
+    """Weighted by open interest; of all coins, with the last known rates of what is missing."""
 
     positions_pct: float | None
     """The change of open interest in 24 hours without the effect of prices, at the venues that are
@@ -123,14 +128,18 @@ class MarketTotals(NamedTuple):
     known: Collection[str] = ()
     """Of the market: the venues that lack only some coins if they are missing."""
 
+    rate_note: str = ""
+    """What the rate lacks, or has only the last values of."""
+
 
 def market_totals(market: CrossMarket) -> MarketTotals:
     """Sum up all coins."""
     coins = market.coins.values()
     rates, moved, before = [], 0.0, 0.0
     for coin in coins:
-        if coin.open_interest.usd and coin.funding_8h_pct is not None:
-            rates.append((coin.open_interest.usd, coin.funding_8h_pct))
+        interest, pct = coin.open_interest.at_least_usd, ranked_funding(coin)
+        if interest and pct is not None:
+            rates.append((interest, pct))
         if coin.change is not None and coin.change.price_effect_usd is not None:
             moved += coin.change.change_usd - coin.change.price_effect_usd
             before += coin.change.before_usd
@@ -142,6 +151,7 @@ def market_totals(market: CrossMarket) -> MarketTotals:
         sum(interest * pct for interest, pct in rates) / held if held else None,
         100 * moved / before if before else None,
         market.by_venue,
+        partial_text(market, "with the last rates of"),
     )
 
 
@@ -245,14 +255,14 @@ def signed_usd(amount: float, show: Callable[[float], str] = usd) -> str:
 def funding_change(coin: CrossCoin) -> float | None:
     """The change of weighted funding in 24 hours, in percent, with the weights of now.
 
-    Only contracts count that are known at both ends.
+    Only contracts count that are known at both ends. A venue that is missing has its last values.
     """
     pairs = [
-        (entry.interest_usd or 0.0, entry.funding_8h_pct - entry.before.funding_8h_pct)
-        for entry in coin.weighed
-        if entry.funding_8h_pct is not None
-        and entry.before is not None
-        and entry.before.funding_8h_pct is not None
+        (now.open_interest_usd or 0.0, now.funding_8h_pct - then.funding_8h_pct)
+        for entry in coin.venues
+        if entry.state != "different asset"
+        for now, then in entry.ends(is_missing=entry not in coin.weighed)
+        if now.funding_8h_pct is not None and then is not None and then.funding_8h_pct is not None
     ]
     total = sum(weight for weight, _ in pairs)
     return sum(weight * moved for weight, moved in pairs) / total if total else None
