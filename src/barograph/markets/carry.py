@@ -110,6 +110,8 @@ def carry_coin(coin: CrossCoin, window: str) -> CarryCoin:
         reason = entry.reason
         if pct is None and entry.contract is not None:
             why = f"we don't know every settlement of the {window} to {to or 'now'}"
+            if end is not None and entry.settled_until is not None and end > entry.settled_until:
+                why = f"what it settled after {iso_timestamp(entry.settled_until)} is disputed"
             reason = why if reason is None else f"{reason}; {why}"
         venue = CarryVenue.model_construct(
             venue=entry.venue,

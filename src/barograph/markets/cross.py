@@ -304,7 +304,7 @@ def _entries(
     unwatched = frozenset(reading.unwatched)
     wrong_rates = facts.disputed.get("funding")
     # What it settled before is a fact.
-    settled_until = reading.as_of if wrong_rates is None else wrong_rates.since
+    settled_until = None if wrong_rates is None else wrong_rates.since
     settled = {} if facts.settled is None else facts.settled.contracts
     day_ago = _day_ago(facts)
     for perpetual in reading.contracts:
@@ -327,8 +327,11 @@ def _entries(
                 volume_coins=_times(perpetual.volume_24h_coins, multiplier),
                 funding_8h_pct=perpetual.funding_8h_pct,
                 settled_choices=[
-                    each for each in settled.get(name, ()) if each.end <= settled_until
+                    each
+                    for each in settled.get(name, ())
+                    if settled_until is None or each.end <= settled_until
                 ],
+                settled_until=settled_until,
                 liquidated_usd=None if sums is None or name in unwatched else sums.get(name, _ZERO),
                 disputed=tuple(why),
                 last=() if known is None else (known,),

@@ -45,6 +45,9 @@ class CrossVenue(NamedTuple):
     settled_choices: Sequence[SettledSums] = ()
     """The same, for the windows that ended last."""
 
+    settled_until: int | None = None
+    """What it settled after this time is disputed; None if nothing is."""
+
     liquidated_last: tuple[float, float] | None = None
     """The last known liquidations of a venue that is missing."""
 
