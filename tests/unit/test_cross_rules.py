@@ -174,16 +174,17 @@ def test_a_contract_that_an_accepted_reply_lacks_is_missing_until_it_is_delisted
     assert not btc(*three(binance=part._replace(known=gone))).open_interest.missing
 
 
-def test_a_renamed_contract_counts_once_when_both_names_are_known() -> None:
+@pytest.mark.parametrize(("as_of", "usd"), [(NOW, 3_000.0), (STALE, 2_600.0)])
+def test_a_renamed_contract_counts_once_when_both_names_are_known(as_of: int, usd: float) -> None:
     old, new = contract(BINANCE), replace(contract(BINANCE), contract="BTCPERP")
     names = {
         each.contract: replace(last_known(BINANCE, 600.0).contracts["BTCUSDT"], at=at)
-        for each, at in ((old, NOW - MINUTE), (new, NOW))
+        for each, at in ((old, as_of - MINUTE), (new, as_of))
     }
     then = day_ago(BINANCE, 600.0, 6.0, 100.0)
-    found = btc(*three(binance=facts(BINANCE, new, known=LastKnown(names), day_ago=then)))
+    renamed = facts(BINANCE, new, as_of=as_of, known=LastKnown(names), day_ago=then)
 
-    assert (found.open_interest.with_missing_usd, found.open_interest.missing) == (3_000.0, [])
+    assert btc(*three(binance=renamed)).open_interest.with_missing_usd == usd
 
 
 @pytest.mark.parametrize("price", [49.0, 151.0])
@@ -235,6 +236,8 @@ def test_a_contract_that_is_held_back_keeps_what_it_settled_and_liquidated() -> 
     assert found.spread == btc(*usual[:2], whole).spread
     assert found.liquidated_usd == (20.0, 10.0)
     assert found.open_interest.with_missing_usd == 2_600.0  # without the one that is delisted
+    down = whole._replace(reading=replace(reading, as_of=STALE), known=known)
+    assert btc(*usual[:2], down).open_interest.with_missing_usd == 2_600.0
 
 
 def test_a_price_that_left_the_others_within_a_day_is_disputed_and_named() -> None:

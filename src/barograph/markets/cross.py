@@ -150,28 +150,30 @@ def _listed(
     listed: dict[str, list[CrossVenue]] = defaultdict(list)
     unread: list[CrossVenue] = []
     for fact in facts.values():
-        absent = CrossVenue(fact.venue.name, *fact.state(limits, now))
-        absent = absent._replace(disputed=tuple(fact.disputed))
+        state = fact.state(limits, now)
+        absent = CrossVenue(fact.venue.name, *state, disputed=tuple(fact.disputed))
         settled = {} if fact.settled is None else fact.settled.contracts
         last, choices = _last_values(fact, now), dict[str, Sequence[SettledSums]]()
         liquidated: dict[str, tuple[float, float]] = {}
         if absent.state == "ok" and fact.reading is not None:
-            for asset, entry in _entries(fact, fact.reading, last, _sums(fact, limits, now)):
+            sums = _sums(fact, limits, now)
+            for asset, entry in _entries(fact, fact.reading, last, sums):
                 listed[asset].append(entry)
             absent = CrossVenue(fact.venue.name, "unavailable")
-            last = _not_read(fact.reading, last, _day_ago(fact))
+            last = _not_read(fact, last)
             choices = {each.asset: settled.get(name, ()) for name, each in last.items()}
-            seen = _sums(fact, limits, now) or {}
-            liquidated = {each.asset: seen[name] for name, each in last.items() if name in seen}
+            liquidated = {e.asset: sums[n] for n, e in last.items() if sums and n in sums}
             coins: Iterable[str] = {*fact.reading.unusable, *choices}
         elif fact.reading is not None:
             # What it settled stays true while it is down.
-            choices = {e.asset: settled.get(e.contract, ()) for e in fact.reading.contracts}
-            coins = choices
+            contracts = fact.reading.contracts
+            choices = {e.asset: settled.get(e.contract, ()) for e in contracts}
+            listed_then = {e.contract for e in contracts} | _not_read(fact, last).keys()
+            last = {name: each for name, each in last.items() if name in listed_then}
+            coins = {*choices, *(each.asset for each in last.values())}
             # Liquidations that we saw stay a lower bound.
             sums = _sums(fact, limits._replace(liquidations=HOUR), now)
             if sums is not None:
-                contracts = fact.reading.contracts
                 liquidated = {e.asset: sums.get(e.contract, _ZERO) for e in contracts}
         else:
             coins = {each.asset for each in last.values()}
@@ -255,12 +257,11 @@ def _by_asset(assets: Iterable[str], last: Mapping[str, KnownValues]) -> dict[st
     return found
 
 
-def _not_read(
-    reading: Perpetuals, last: Mapping[str, KnownValues], day_ago: Frame
-) -> dict[str, KnownValues]:
-    """The contracts that a fresh reading lacks, until they are delisted or have a new name."""
+def _not_read(fact: VenueFacts, last: Mapping[str, KnownValues]) -> dict[str, KnownValues]:
+    """The contracts that its reading lacks, until they are delisted or have a new name."""
+    assert fact.reading is not None
+    reading, old = fact.reading, _day_ago(fact).contracts or last
     read = {each.contract for each in reading.contracts}.union(reading.not_crypto)
-    old = day_ago.contracts or last
     renamed = {each.asset for each in reading.contracts if each.contract not in old}
     return {
         name: each
@@ -304,7 +305,7 @@ def _entries(
     unwatched = frozenset(reading.unwatched)
     wrong_rates = facts.disputed.get("funding")
     # What it settled before is a fact.
-    settled_until = None if wrong_rates is None else wrong_rates.since
+    settled_until = reading.as_of if wrong_rates is None else wrong_rates.since
     settled = {} if facts.settled is None else facts.settled.contracts
     day_ago = _day_ago(facts)
     for perpetual in reading.contracts:
@@ -327,9 +328,7 @@ def _entries(
                 volume_coins=_times(perpetual.volume_24h_coins, multiplier),
                 funding_8h_pct=perpetual.funding_8h_pct,
                 settled_choices=[
-                    each
-                    for each in settled.get(name, ())
-                    if settled_until is None or each.end <= settled_until
+                    each for each in settled.get(name, ()) if each.end <= settled_until
                 ],
                 settled_until=settled_until,
                 liquidated_usd=None if sums is None or name in unwatched else sums.get(name, _ZERO),

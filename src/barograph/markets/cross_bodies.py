@@ -214,8 +214,6 @@ class CrossBody(CrossTotals, _Head):
 
 
 CHANGE_COLUMNS = [*OpenInterestChange.model_fields][5:]
-"""Why the open interest changed, after its percent."""
-
 CROSS_COLUMNS = (
     *(*CrossTotals.model_fields, *CrossVenueEntry.model_fields),
     *(f"openInterestChange24h.{name}" for name in CHANGE_COLUMNS),

@@ -6,7 +6,7 @@ Both ends have the same contracts at the same venues.
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from barograph.markets.cross_entries import CrossVenue, sum_known
+from barograph.markets.cross_entries import CrossVenue, sum_known, weighted_mean
 from barograph.markets.last_known import KnownValues
 from barograph.venues.records import PastValues
 
@@ -95,9 +95,6 @@ def change_of(entries: Sequence[CrossVenue], reasons: Sequence[str | None]) -> C
     coins = sum((each.before.open_interest_coins or 0.0) * each.multiplier for each in pairs)
     coins_now = sum((each.coins or 0.0) * each.multiplier for each in pairs)
     usd_before = sum(each.usd_before for each in pairs)
-    priced = [each for each in pairs if each.before.last_price]
-    held = sum(each.usd_before for each in priced)
-    valued = sum(each.usd_before * each.price / each.before.last_price for each in priced)
     return Change(
         since=min(each.entry.day_ago for each in pairs),
         venues=list(dict.fromkeys(each.entry.venue for each in pairs)),
@@ -105,7 +102,11 @@ def change_of(entries: Sequence[CrossVenue], reasons: Sequence[str | None]) -> C
         change_usd=sum(each.usd for each in pairs) - usd_before,
         price_effect_usd=sum_known(effects) if has_coins else None,
         coins_pct=100 * (coins_now / coins - 1) if has_coins and coins else None,
-        price_pct=100 * (valued / held - 1) if held else None,
+        price_pct=weighted_mean(
+            (each.usd_before, 100 * (each.price / each.before.last_price - 1))
+            for each in pairs
+            if each.before.last_price
+        ),
     )
 
 

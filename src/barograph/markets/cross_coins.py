@@ -21,6 +21,7 @@ from barograph.markets.cross_entries import (
     Total,
     others,
     sum_known,
+    weighted_mean,
 )
 from barograph.markets.cross_prices import (
     Priced,
@@ -128,8 +129,8 @@ def coin_of_venues(
     reasons = [entry.missing() for entry in expected]
     counted = [each for each, why in zip(expected, reasons, strict=True) if why is None]
     weighed = [each for each in counted if FUNDING not in each.disputed]
-    weight = sum_known(each.interest_usd for each in weighed)
-    funding = [(each.interest_usd or 0.0) * (each.funding_8h_pct or 0.0) for each in weighed]
+    rates = [(each.interest_usd or 0.0, each.funding_8h_pct or 0.0) for each in weighed]
+    funding = weighted_mean(rates)
     known = (each.liquidated_usd or each.liquidated_last for each in expected)
     seen = [each for each in known if each is not None]
     return CrossCoin(
@@ -140,9 +141,9 @@ def coin_of_venues(
         open_interest=_interest(counted, _missing(expected, reasons)),
         change=change_of(expected, reasons),
         volume=_volume(expected),
-        funding_8h_pct=sum(funding) / weight if weight else None,
+        funding_8h_pct=funding,
         funding_with_missing_8h_pct=_whole_funding(expected, weighed),
-        weighed=weighed if weight else [],
+        weighed=[] if funding is None else weighed,
         priced=known_prices,
         price_pct=price_change(known_prices),
         funding_missing=_missing(
@@ -189,10 +190,7 @@ def _whole_funding(entries: Sequence[CrossVenue], weighed: Sequence[CrossVenue])
         is_known = each in weighed
         rates += [(each.interest_usd, each.funding_8h_pct)] if is_known else last or [(None, None)]
     known = [(usd, pct) for usd, pct in rates if usd is not None and pct is not None]
-    total = sum(usd for usd, _ in known)
-    if len(known) < len(rates) or not total:
-        return None
-    return sum(usd * pct for usd, pct in known) / total
+    return weighted_mean(known) if len(known) == len(rates) else None
 
 
 def _missing(entries: Sequence[CrossVenue], reasons: Sequence[str | None]) -> list[Missing]:

@@ -45,8 +45,8 @@ class CrossVenue(NamedTuple):
     settled_choices: Sequence[SettledSums] = ()
     """The same, for the windows that ended last."""
 
-    settled_until: int | None = None
-    """What it settled after this time is disputed; None if nothing is."""
+    settled_until: int = 0
+    """While its funding is disputed: when the dispute began, which is the end of what counts."""
 
     liquidated_last: tuple[float, float] | None = None
     """The last known liquidations of a venue that is missing."""
@@ -77,9 +77,7 @@ class CrossVenue(NamedTuple):
             last_before=[then.contracts.get(n) if old.at > after else None for n, old in named],
         )
 
-    def ends(
-        self, *, is_missing: bool
-    ) -> Iterable[tuple[Perpetual | KnownValues, PastValues | None]]:
+    def ends(self, *, is_missing: bool) -> "Ends":
         """Its contract now and then; while it is missing, its last known values and those then."""
         if is_missing or self.contract is None:
             return zip(self.last, self.last_before, strict=False)
@@ -91,6 +89,13 @@ class CrossVenue(NamedTuple):
         if self.contract is None or self.interest_usd is None:
             return None
         return self.contract.open_interest_at or self.as_of
+
+    @property
+    def held_usd(self) -> float | None:
+        """The open interest, or the last known one while it doesn't count."""
+        if self.missing() is None:
+            return self.interest_usd
+        return sum_known(old.open_interest_usd for old in self.last)
 
     def left_out(self, *measures: str) -> str | None:
         """Why it doesn't count if these measures have to be right; None if it does."""
@@ -105,6 +110,9 @@ class CrossVenue(NamedTuple):
         if found is None and self.interest_usd is None:
             return "it has no current open interest"
         return found
+
+
+Ends = Iterable[tuple[Perpetual | KnownValues, PastValues | None]]
 
 
 class Missing(NamedTuple):
@@ -144,6 +152,13 @@ def sum_known(values: Iterable[float | None]) -> float | None:
     """The sum of what is known; None if nothing is."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
+
+
+def weighted_mean(pairs: Iterable[tuple[float, float]]) -> float | None:
+    """The mean of values, each after its weight; None if they weigh nothing."""
+    known = [*pairs]
+    total = sum(weight for weight, _ in known)
+    return sum(weight * value for weight, value in known) / total if total else None
 
 
 def others(entries: Iterable[CrossVenue], known: Iterable[str]) -> tuple[str, ...]:

@@ -128,22 +128,20 @@ class _Jump(NamedTuple):
 
 def _jump(before: KnownValues, now: Perpetual, at: int, *, is_old: bool) -> _Jump | None:
     """How a contract jumped from its last known values; None if it didn't."""
-    if before.held_until is None:
-        is_held = 0 <= at - before.at <= CHECKED
-    else:
-        is_held = at < before.held_until
-    if not is_held:
-        return None
-    jump = _difference(before, now)
-    if jump is None or _is_return(before, now, at):
+    until = before.held_until
+    is_held = 0 <= at - before.at <= CHECKED if until is None else at < until
+    jump = _difference(before, now, at)
+    if not is_held or jump is None:
         return None
     is_miscount = is_old and any(abs(jump.factor / each - 1) <= TOLERANCE for each in MISCOUNTS)
-    until = before.held_until or at + (HELD if is_miscount else CHECKED)
-    return jump._replace(until=until)
+    return jump._replace(until=until or at + (HELD if is_miscount else CHECKED))
 
 
-def _difference(before: KnownValues, now: Perpetual) -> _Jump | None:
-    """How far the values of a contract are from earlier ones; None if they are near."""
+def _difference(before: KnownValues, now: Perpetual, at: int) -> _Jump | None:
+    """How far values are from earlier ones; None if they are near, or back from the last jump."""
+    prior = before.prior
+    if prior is not None and at - prior.at < KEPT_FOR and _difference(prior, now, at) is None:
+        return None
     price, price_before = now.last_price / now.multiplier, before.price / before.multiplier
     size, size_before = now.open_interest_usd, before.open_interest_usd
     factor = _factor(price_before, price)
@@ -156,11 +154,6 @@ def _difference(before: KnownValues, now: Perpetual) -> _Jump | None:
     if factor < JUMP:
         return None
     return _Jump(False, factor, f"open interest jumped from {usd(size_before)} to {usd(size)}")
-
-
-def _is_return(before: KnownValues, now: Perpetual, at: int) -> bool:
-    prior = before.prior
-    return prior is not None and at - prior.at < KEPT_FOR and _difference(prior, now) is None
 
 
 def _factor(before: float, now: float) -> float:
@@ -211,9 +204,8 @@ def with_reading(
             rate = None if last is None else last.funding_8h_pct
         if usd is not None:
             prior = None if last is None else last.prior
-            if last is not None and _difference(last, each) is not None:
-                is_return = _is_return(last, each, at)
-                prior = None if is_return else replace(last, held_until=None, prior=None)
+            if last is not None and _difference(last, each, at) is not None:
+                prior = replace(last, held_until=None, prior=None)
             contracts[each.contract] = KnownValues(
                 at,
                 each.asset,

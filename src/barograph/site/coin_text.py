@@ -8,7 +8,7 @@ from markupsafe import Markup
 from barograph.kit.text import usd
 from barograph.markets.cross import CrossMarket, total_of
 from barograph.markets.cross_coins import CrossCoin
-from barograph.markets.cross_entries import PRICE, CrossVenue, Missing, Total
+from barograph.markets.cross_entries import PRICE, CrossVenue, Missing, Total, weighted_mean
 from barograph.site.templating import shown
 from barograph.venues.registry import VENUES
 
@@ -26,17 +26,12 @@ def venues_text(market: CrossMarket) -> str:
 
 
 def missing_text(
-    result: float | None,
-    missing: Sequence[Missing],
-    known: Collection[str] = (),
-    of: str = "",
-    how: str = "without",
+    result: float | None, missing: Sequence[Missing], known: Collection[str] = (), of: str = ""
 ) -> str:
     """What a result is without: `without Binance, last $5.60B`.
 
     It is empty if nothing is missing, and if nothing is known. In the total of the market, the
-    venues in `known` lack only some coins. `of` names the amount where no heading does, and `how`
-    says what a result has of a venue whose last size is known.
+    venues in `known` lack only some coins. `of` names the amount where no heading does.
     """
     lacks = [each for each in missing if each.last_usd or each.venue not in known]
     last = sum(each.last_usd or 0.0 for each in lacks)
@@ -46,7 +41,7 @@ def missing_text(
         f"{'some coins at ' * (each.venue in known)}{VENUES[each.venue].title}" for each in lacks
     )
     size = f", last {of}{usd(last)}" if last else ", size unknown"
-    return f"{how if last else 'without'} {', '.join(dict.fromkeys(names))}{size}"
+    return f"without {', '.join(dict.fromkeys(names))}{size}"
 
 
 def missing_rates(coin: CrossCoin) -> str:
@@ -54,10 +49,16 @@ def missing_rates(coin: CrossCoin) -> str:
     return missing_text(coin.funding_8h_pct, coin.funding_missing, of="open interest ")
 
 
-def partial_text(market: CrossMarket, how: str = "without") -> str:
+def partial_text(market: CrossMarket) -> str:
     """What the totals of all coins are without, for places without a heading."""
     held = market.open_interest
-    return missing_text(held.usd, held.missing, market.by_venue, "open interest ", how)
+    return missing_text(held.usd, held.missing, market.by_venue, "open interest ")
+
+
+def kept_text(market: CrossMarket, what: str) -> str:
+    """Whose last values a result has: `with the last rates of Binance`."""
+    names = titles_of(each.venue for each in market.open_interest.missing if each.last_usd)
+    return f"with the last {what} of {names}" if names else ""
 
 
 def short_missing(missing: Sequence[Missing], show: Callable[[float], str] = usd) -> str:
@@ -143,15 +144,14 @@ def market_totals(market: CrossMarket) -> MarketTotals:
         if coin.change is not None and coin.change.price_effect_usd is not None:
             moved += coin.change.change_usd - coin.change.price_effect_usd
             before += coin.change.before_usd
-    held = sum(interest for interest, _ in rates)
     return MarketTotals(
         len(coins),
         market.open_interest,
         total_of(coin.volume for coin in coins),
-        sum(interest * pct for interest, pct in rates) / held if held else None,
+        weighted_mean(rates),
         100 * moved / before if before else None,
         market.by_venue,
-        partial_text(market, "with the last rates of"),
+        kept_text(market, "rates") or partial_text(market),
     )
 
 
@@ -183,8 +183,7 @@ def parts_of(coin: CrossCoin) -> list[Part]:
     for entry in coin.venues:
         pct, reason = coin.share_pct(entry), entry.missing()
         if reason is not None and total and entry.state != "different asset":
-            last = sum(known.open_interest_usd for known in entry.last)
-            pct = 100 * last / total if last else None
+            pct = 100 * entry.held_usd / total if entry.held_usd else None
         state = entry.state if reason is None or entry.state != "ok" else "unknown"
         is_counted = reason is None and state == "disputed"  # of another measure
         parts.append(Part(entry.venue, pct, "ok" if is_counted else state))
@@ -264,5 +263,4 @@ def funding_change(coin: CrossCoin) -> float | None:
         for now, then in entry.ends(is_missing=entry not in coin.weighed)
         if now.funding_8h_pct is not None and then is not None and then.funding_8h_pct is not None
     ]
-    total = sum(weight for weight, _ in pairs)
-    return sum(weight * moved for weight, moved in pairs) / total if total else None
+    return weighted_mean(pairs)

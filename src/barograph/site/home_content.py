@@ -303,10 +303,8 @@ def figures_of(asset: Asset, in_use: str, weeks: Weeks) -> list[Figure]:
     note = f"{priced.contract.quote} at {VENUES[priced.entry.venue].title}"
     line = sparkline(week.get("price", ()))
     moved = None if coin.change is None else coin.change.coins_pct
-    rate_note = missing_rates(coin)
-    totals = MarketTotals(
-        1, coin.open_interest, coin.volume, coin.funding_8h_pct, moved, rate_note=rate_note
-    )
+    totals = MarketTotals(1, coin.open_interest, coin.volume, coin.funding_8h_pct, moved)
+    totals = totals._replace(rate_note=missing_rates(coin))
     return [
         Figure(HEADINGS[0], price(priced.last_price), "", *_moved(coin.price_pct), line, note),
         *_sums(totals, week),

@@ -13,8 +13,8 @@ from barograph.markets.cross_changes import FLAT_PCT, Change, change_of
 from barograph.markets.cross_coins import CrossCoin
 from barograph.markets.cross_documents import CROSS_PATH
 from barograph.site.coin_text import (
+    kept_text,
     missing_text,
-    partial_text,
     parts_of,
     short_total,
     signed_usd,
@@ -161,7 +161,7 @@ async def _open_interest(site: Site, now: int) -> Page:
         floor_usd=FLOOR_USD,
         flat_pct=FLAT_PCT,
         missing_text=missing_text,
-        partial_text=partial_text,
+        kept_text=kept_text,
         titles_of=titles_of,
         signed_usd=signed_usd,
         short_usd=short_usd,
@@ -174,9 +174,8 @@ async def _open_interest(site: Site, now: int) -> Page:
 
 async def _frames(site: Site, market: CrossMarket, hours: int) -> dict[str, Frame]:
     """The readings of some hours before the newest ones; without the record, there are none."""
-    found = {}
-    for venue, fact in market.facts.items():
-        if fact.reading is not None:
-            frame = await or_none(site.series.past_frame(fact.reading, hours * HOUR))
-            found[venue] = frame or Frame()
-    return found
+    return {
+        venue: await or_none(site.series.past_frame(fact.reading, hours * HOUR)) or Frame()
+        for venue, fact in market.facts.items()
+        if fact.reading is not None
+    }
