@@ -150,8 +150,7 @@ def _listed(
     listed: dict[str, list[CrossVenue]] = defaultdict(list)
     unread: list[CrossVenue] = []
     for fact in facts.values():
-        state = fact.state(limits, now)
-        absent = CrossVenue(fact.venue.name, *state, disputed=tuple(fact.disputed))
+        absent = CrossVenue(fact.venue.name, *fact.state(limits, now), disputed=(*fact.disputed,))
         settled = {} if fact.settled is None else fact.settled.contracts
         last, choices = _last_values(fact, now), dict[str, Sequence[SettledSums]]()
         liquidated: dict[str, tuple[float, float]] = {}

@@ -3,7 +3,7 @@
 Both ends have the same contracts at the same venues.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from barograph.markets.cross_entries import CrossVenue, sum_known, weighted_mean
@@ -73,9 +73,9 @@ class _Ends(NamedTuple):
         return (coins + coins_before) / 2 * (value - value_before)
 
 
-def _ends(entry: CrossVenue, reason: str | None) -> Iterator[_Ends]:
+def _ends(entry: CrossVenue) -> Iterator[_Ends]:
     """The contracts of an entry whose open interest is known at both ends."""
-    for now, before in entry.ends(is_missing=reason is not None):
+    for now, before in entry.ends(is_missing=entry.missing() is not None):
         usd = now.open_interest_usd
         if before is not None and before.open_interest_usd is not None and usd is not None:
             price = now.price if isinstance(now, KnownValues) else now.last_price
@@ -83,11 +83,9 @@ def _ends(entry: CrossVenue, reason: str | None) -> Iterator[_Ends]:
             yield _Ends(entry, price, usd, coins, now.multiplier, before, usd_before)
 
 
-def change_of(entries: Sequence[CrossVenue], reasons: Sequence[str | None]) -> Change | None:
+def change_of(entries: Iterable[CrossVenue]) -> Change | None:
     """The same contracts at both ends."""
-    pairs = [
-        ends for entry, why in zip(entries, reasons, strict=True) for ends in _ends(entry, why)
-    ]
+    pairs = [ends for entry in entries for ends in _ends(entry)]
     if not pairs:
         return None
     effects = [each.price_effect for each in pairs]

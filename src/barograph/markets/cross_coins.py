@@ -126,8 +126,7 @@ def coin_of_venues(
     entries = [_settled(entry, settled_to) for entry in entries]
     expected = [entry for entry in entries if entry.state != "different asset"]
     known_prices = sorted(priced(expected), key=depth, reverse=True)
-    reasons = [entry.missing() for entry in expected]
-    counted = [each for each, why in zip(expected, reasons, strict=True) if why is None]
+    counted = [each for each in expected if each.missing() is None]
     weighed = [each for each in counted if FUNDING not in each.disputed]
     rates = [(each.interest_usd or 0.0, each.funding_8h_pct or 0.0) for each in weighed]
     funding = weighted_mean(rates)
@@ -138,18 +137,15 @@ def coin_of_venues(
         venues=entries,
         counted=counted,
         deepest=known_prices[0].entry.venue if known_prices else None,
-        open_interest=_interest(counted, _missing(expected, reasons)),
-        change=change_of(expected, reasons),
+        open_interest=_interest(counted, _missing(expected)),
+        change=change_of(expected),
         volume=_volume(expected),
         funding_8h_pct=funding,
         funding_with_missing_8h_pct=_whole_funding(expected, weighed),
         weighed=[] if funding is None else weighed,
         priced=known_prices,
         price_pct=price_change(known_prices),
-        funding_missing=_missing(
-            expected,
-            [why or each.left_out(FUNDING) for each, why in zip(expected, reasons, strict=True)],
-        ),
+        funding_missing=_missing(expected, FUNDING),
         settled_to=settled_to,
         spread=_spread(expected),
         prices=price_range(known_prices, expected),
@@ -193,12 +189,9 @@ def _whole_funding(entries: Sequence[CrossVenue], weighed: Sequence[CrossVenue])
     return weighted_mean(known) if len(known) == len(rates) else None
 
 
-def _missing(entries: Sequence[CrossVenue], reasons: Sequence[str | None]) -> list[Missing]:
-    return [
-        _last(entry, why, "open_interest")
-        for entry, why in zip(entries, reasons, strict=True)
-        if why is not None
-    ]
+def _missing(entries: Sequence[CrossVenue], *also: str) -> list[Missing]:
+    reasons = [(entry, entry.missing(*also)) for entry in entries]
+    return [_last(entry, why, "open_interest") for entry, why in reasons if why is not None]
 
 
 def _last(entry: CrossVenue, why: str, measure: str) -> Missing:

@@ -104,9 +104,9 @@ class CrossVenue(NamedTuple):
         found = [each for each in self.disputed if each in measures]
         return f"disputed: {', '.join(found)}" if found else None
 
-    def missing(self) -> str | None:
-        """Why the open interest doesn't count; None if it does."""
-        found = self.left_out(PRICE, OPEN_INTEREST)
+    def missing(self, *also: str) -> str | None:
+        """Why the open interest doesn't count, or `also` another measure; None if it does."""
+        found = self.left_out(PRICE, OPEN_INTEREST, *also)
         if found is None and self.interest_usd is None:
             return "it has no current open interest"
         return found

@@ -130,7 +130,7 @@ def _before(coin: CrossCoin, frames: Frames, now: int) -> list[float | None]:
             for each in coin.venues
             if each.state != "different asset"
         ]
-        change = change_of(entries, [each.missing() for each in entries])
+        change = change_of(entries)
         found.append(None if change is None else change.coins_pct)
     return found
 
