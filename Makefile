@@ -24,7 +24,7 @@ install_here = PYTHONPATH=$(CURDIR)/.uv $(call uv_install,.venv) --no-deps --no-
 	$(BIN)/python -c 'import barograph.cli.serve, barograph.collector.app, barograph.web.app, $(1)'
 uv_install = $(UV) pip install --quiet --python $(1)
 
-.PHONY: help run install setup environment browser load-tools test test-all test-fast test-long test-servers $(PARTS:%=test-%) lint format bench docs locks clean
+.PHONY: help run install setup environment browser load-tools test test-all test-fast test-long test-servers $(PARTS:%=test-%) lint format bench docs pictures locks clean
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -100,6 +100,9 @@ bench: .venv/dev load-tools ## run the benchmarks and print their table
 
 docs: .venv/dev ## regenerate the generated pages in docs/
 	$(BIN)/python docs/generate.py
+
+pictures: .venv/dev browser ## take the pictures of README.md and docs/site.md again, from a demo on port 8080
+	$(BIN)/python -m docs.pictures
 
 locks: $(UV) ## pin new versions in every requirements file; UPGRADE=--upgrade takes the newest ones
 	for name in requirements-build requirements requirements-demo requirements-dev requirements-payer; do \
