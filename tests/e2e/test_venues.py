@@ -401,7 +401,7 @@ async def test_nothing_steps_when_a_venue_goes_away_and_comes_back(tmp_path: Pat
             assert [*after.coins] == [*before.coins]
             assert after.shown() == pytest.approx(before.shown(), abs=0.11)
             assert after.market_rate() == pytest.approx(before.market_rate(), abs=5e-4)
-        for moment in moments[2:5]:
+        for moment in moments[2:6]:
             require_named(moment, venue)
     known = [each["with_missing"] for each in points if each["with_missing"] is not None]
     assert max(known) / min(known) < 1.01
@@ -409,11 +409,11 @@ async def test_nothing_steps_when_a_venue_goes_away_and_comes_back(tmp_path: Pat
 
 
 async def switched_off_and_on(stack: VenueStack, venue: str) -> list[Moment]:
-    """80 seconds without a venue, and 40 seconds with it again."""
+    """A venue that is away for 100 seconds, of which one minute is whole, and then back."""
     seen = [await look(stack)]
     stack.faults[venue].turn_on("outage", stack.clock())
     for number in range(6):
-        if number == 4:
+        if number == 5:
             stack.faults[venue].clear()
         await stack.take_readings(20)
         seen.append(await look(stack))
