@@ -128,6 +128,16 @@ def test_a_venue_that_fails_and_comes_back_makes_no_step_in_a_total(watch: Watch
     assert watch.see(changed(BTC, open_interest_usd=4.5e9)) == 1
 
 
+def test_no_total_waits_for_long_while_an_exchange_is_away(watch: Watch) -> None:
+    coins = [changed(BTC, contract=f"C{n}USDT", coin=f"C{n}") for n in range(10)]
+    for coin in coins:
+        watch.add(venue="all", symbols=(coin.coin,))
+    for _ in range(2):
+        watch.see(*coins)  # the other venue never answers
+    higher = [changed(coin, funding_rate_pct=0.06) for coin in coins]
+    assert [watch.see(*higher) for _ in range(2)] == [6, 10]
+
+
 def test_the_mean_rate_weighs_by_open_interest(watch: Watch) -> None:
     watch.add(venue="all", value=0.02)
     watch.rate(0.01)

@@ -3,7 +3,7 @@
 Rules that look at the same value share a watch.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from itertools import islice
 from typing import NamedTuple
@@ -151,11 +151,13 @@ class AlertJudge:
         self._unconfirmed = conclusion.states
         return conclusion if conclusion.states else None
 
-    def _due_totals(self, now: int) -> Iterable[tuple[Key, _Watch]]:
-        """A part of the totals of all venues: each is judged about once per reading of a venue."""
+    def _due_totals(self, now: int) -> Iterator[tuple[Key, _Watch]]:
+        """A part of the totals of all venues, in turns: each about once per reading of a venue."""
         totals = self._watches[ALL]
-        due = (item for item in totals.items() if not 0 <= now - item[1].judged < TOTALS_EVERY)
-        return islice(due, len(totals) // len(self._markets) + 1)
+        for key in [*islice(totals, len(totals) // len(self._markets) + 1)]:
+            if not 0 <= now - totals[key].judged < TOTALS_EVERY:
+                totals[key] = totals.pop(key)  # the one judged last is the last one
+                yield key, totals[key]
 
     def _judge(
         self, entry: _Entry, key: Key, value: float, at: int, conclusion: AlertConclusion
