@@ -15,7 +15,7 @@ from barograph.alerts.judge import AlertJudge
 from barograph.alerts.records import MAX_ALERTS
 from barograph.alerts.rules import Rule
 from barograph.alerts.store import add_alert, rules_version
-from barograph.collector.jobs.alerts import AlertJob, pictures
+from barograph.collector.jobs.alerts import AlertJob, alert_mails
 from barograph.collector.jobs.deliveries import MailJob
 from barograph.collector.judge import Judge, write_conclusions
 from barograph.keys.api_keys import ApiKeys
@@ -184,7 +184,7 @@ async def _burst(database: Database, messages: int) -> list[bench.Figure]:
 
     jobs = (
         AlertJob(database, "https://example.com", clock=clock),
-        MailJob(database, sender, clock=clock, draw=pictures(database)),
+        MailJob(database, sender, clock=clock, alerts=alert_mails(database, clock)),
     )
     tasks = [asyncio.create_task(job(lease)) for job in jobs]
     before = [await read(100.0) for _ in range(10)]

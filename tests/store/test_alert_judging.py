@@ -245,3 +245,17 @@ def test_a_rule_that_has_ended_sends_nothing(watch: Watch) -> None:
     watch.add(until=AT + MINUTE)
     watch.rate(0.01)
     assert watch.rate(0.06, after=MINUTE) == 0
+
+
+def test_an_alert_that_can_not_be_judged_is_logged_and_stops_no_other(
+    watch: Watch, caplog: pytest.LogCaptureFixture
+) -> None:
+    alerts = [
+        watch.add(),
+        watch.add("liquidations", venue="all"),  # no time to add up
+        watch.add(value=None),
+    ]
+    watch.rate(0.01)
+    assert watch.rate(0.06) == 1
+    logged = " ".join(str(record.__dict__) for record in caplog.records)
+    assert [each.id in logged for each in alerts] == [False, True, True]

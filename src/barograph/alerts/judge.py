@@ -3,6 +3,7 @@
 Rules that look at the same value share a watch.
 """
 
+import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from itertools import islice
@@ -19,6 +20,8 @@ from barograph.kit.timestamps import SECOND
 from barograph.markets.disputes import DISPUTES
 from barograph.markets.judge import MarketJudge
 from barograph.venues.records import Perpetuals
+
+log = logging.getLogger(__name__)
 
 REFRESH_EVERY = 2 * SECOND
 """How often the judge asks whether any rule changed."""
@@ -119,11 +122,17 @@ class AlertJudge:
                     del self._watches[key.venue][key]
                 self._fired.pop((alert.id, key.symbol), None)
         for alert in [each for each in alerts.values() if each.id not in self._alerts]:
+            try:
+                entries = [
+                    (key, _Entry(alert, states.get((alert.id, key.symbol, key.venue))))
+                    for key in self._keys(alert.rule)
+                ]
+            except Exception:  # it must not fail the other alerts
+                log.exception("alert not read", extra={"alert": alert.id})
+                continue
             self._alerts[alert.id] = alert
-            for key in self._keys(alert.rule):
-                watch = self._watches[key.venue].setdefault(key, _Watch())
-                is_met = states.get((alert.id, key.symbol, key.venue))
-                watch.entries[alert.id] = _Entry(alert, is_met)
+            for key, entry in entries:
+                self._watches[key.venue].setdefault(key, _Watch()).entries[alert.id] = entry
         self._symbols = {key.symbol for watches in self._watches.values() for key in watches}
 
     def _keys(self, rule: Rule) -> list[Key]:
@@ -140,14 +149,11 @@ class AlertJudge:
         if self._unconfirmed:  # which side was stored is not known yet
             return None
         for key, watch in [*self._watches[reading.venue].items(), *self._due_totals(now)]:
-            found, watch.judged = self._values.of(key, at), now
-            if found is not None:
-                watch.take(found, now)
-                seen = size(key.when, found.value)
-                for entry in watch.entries.values():
-                    is_met = entry.is_met
-                    if is_met is None or (seen < entry.back if is_met else seen >= entry.on):
-                        self._judge(entry, key, found.value, at, conclusion)
+            watch.judged = now
+            try:
+                self._judge_watch(key, watch, at, conclusion)
+            except Exception:  # it must not fail the reading, nor the other alerts
+                log.exception("alerts not judged", extra={"alerts": [*watch.entries]})
         self._unconfirmed = conclusion.states
         return conclusion if conclusion.states else None
 
@@ -158,6 +164,17 @@ class AlertJudge:
             if not 0 <= now - totals[key].judged < TOTALS_EVERY:
                 totals[key] = totals.pop(key)  # the one judged last is the last one
                 yield key, totals[key]
+
+    def _judge_watch(self, key: Key, watch: _Watch, at: int, conclusion: AlertConclusion) -> None:
+        found = self._values.of(key, at)
+        if found is None:
+            return
+        watch.take(found, conclusion.now)
+        seen = size(key.when, found.value)
+        for entry in watch.entries.values():
+            is_met = entry.is_met
+            if is_met is None or (seen < entry.back if is_met else seen >= entry.on):
+                self._judge(entry, key, found.value, at, conclusion)
 
     def _judge(
         self, entry: _Entry, key: Key, value: float, at: int, conclusion: AlertConclusion
