@@ -19,7 +19,11 @@ def resolve(text: str) -> str:
 
 def rule_of(measure: str, **members: Any) -> Any:
     given = {"measure": measure, **members}
-    return checked(parsed(given), resolve, ["bybit", "hyperliquid"], NOW)
+    return checked(parsed(given), resolve, ["bybit", "hyperliquid"], NOW, lists)
+
+
+def lists(venue: str, symbol: str) -> bool:
+    return (venue, symbol) != ("hyperliquid", "PEPE")
 
 
 @pytest.mark.parametrize(
@@ -115,7 +119,19 @@ def test_a_headline_names_the_place_and_the_value() -> None:
             | {"venue": "hyperliquid"},
             "venue must be one of all, any, bybit",
         ),
+        (
+            {"measure": "funding", "symbols": ["BTC"], "when": "rises", "value": 41}
+            | {"within": "1h"},
+            "value must be from 0.0001 to 40",
+        ),
+        (
+            {"measure": "price", "symbols": ["BTC", "PEPE"], "when": "above", "value": 1}
+            | {"venue": "hyperliquid"},
+            "Hyperliquid does not list PEPE",
+        ),
         ({"measure": "regime", "symbols": ["BTC"]}, "takes no symbols"),
+        ({"measure": "signal", "key": "funding-breadth", "symbols": ["BTC"]}, "takes no symbols"),
+        ({"measure": "event", "key": "feed.down", "symbols": ["BTC"]}, "takes no symbols"),
         ({"measure": "regime", "label": "sideways"}, "label must be one of short-crowded"),
         ({"measure": "signal"}, "key must be one of"),
         ({"measure": "regime", "until": NOW}, "in the future"),
@@ -127,6 +143,13 @@ def test_a_rule_that_can_never_fire_is_refused_with_the_reason(
 ) -> None:
     with pytest.raises(InvalidRequest, match=why):
         rule_of(**members)
+
+
+def test_a_difference_between_exchanges_needs_two() -> None:
+    rule = parsed({"measure": "funding-spread", "symbols": ["BTC"], "when": "above", "value": 0.1})
+    assert checked(rule, resolve, ["bybit", "gate"], NOW).venue == "all"
+    with pytest.raises(InvalidRequest, match="only one"):
+        checked(rule, resolve, ["bybit"], NOW)
 
 
 def test_every_measure_has_a_name_with_and_without_coins() -> None:

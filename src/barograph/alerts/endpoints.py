@@ -147,9 +147,15 @@ class Alerts(NamedTuple):
         """Read and check the members of a rule; raises InvalidRequest if it can never fire."""
         until = members.get("until")
         known = {**members, "until": instant("until", until) if until else None}
-        await self.cross.known_market(self.board)  # which finds the names of coins
-        rule = parsed(known, is_form=is_form)
-        return checked(rule, self.cross.asset, self.settings.venue_names, self.clock())
+        market = await self.cross.known_market(self.board)  # which finds the names of coins
+        facts = {} if market is None else market.facts
+
+        def lists(venue: str, symbol: str) -> bool:
+            reading = facts[venue].reading if venue in facts else None
+            return reading is None or any(each.asset == symbol for each in reading.contracts)
+
+        rule, venues = parsed(known, is_form=is_form), self.settings.venue_names
+        return checked(rule, self.cross.asset, venues, self.clock(), lists)
 
     async def preview(self, owner: str, rule: Rule) -> Preview:
         """What a rule would have done in the past 30 days."""

@@ -213,10 +213,17 @@ def parsed(members: Mapping[str, Any], *, is_form: bool = False) -> Rule:
         raise InvalidRequest(f"the rule can't be read: {error}") from error
 
 
-def checked(rule: Rule, resolve: Callable[[str], str], venues: Sequence[str], now: int) -> Rule:
+def checked(
+    rule: Rule,
+    resolve: Callable[[str], str],
+    venues: Sequence[str],
+    now: int,
+    lists: Callable[[str, str], bool] = lambda _venue, _symbol: True,
+) -> Rule:
     """A rule with its defaults, if it can ever fire.
 
-    `resolve` finds the coin that a text names, and `venues` are those that this instance reads.
+    `resolve` finds the coin that a text names, `venues` are those that this instance reads, and
+    `lists` says whether one of them has a coin.
 
     Raises:
         InvalidRequest: it can't fire; the message says why and what would work.
@@ -231,9 +238,14 @@ def checked(rule: Rule, resolve: Callable[[str], str], venues: Sequence[str], no
         raise InvalidRequest(f"symbols must name 1 to {MAX_SYMBOLS} coins, such as BTC")
     if fact.only_majors and not frozenset(symbols) <= frozenset(MAJORS):
         raise InvalidRequest(f"{fact.title} is available only for {', '.join(MAJORS)}")
-    if rule.measure in {"regime", "signal"} and symbols:
-        raise InvalidRequest(f"{rule.measure} takes no symbols; leave them out")
+    has_no_coin = (
+        {"regime", "signal"} if rule.key in _ABOUT_COINS else {"regime", "signal", "event"}
+    )
+    if symbols and rule.measure in has_no_coin:
+        raise InvalidRequest(f"{rule.key or rule.measure} takes no symbols; leave them out")
     rule = msgspec.structs.replace(rule, symbols=symbols, venue=_venue(rule, venues))
+    if rule.venue in venues and (missing := [n for n in symbols if not lists(rule.venue, n)]):
+        raise InvalidRequest(f"{VENUES[rule.venue].title} does not list {', '.join(missing)}")
     _check_key(rule)
     if rule.until is not None and rule.until <= now:
         raise InvalidRequest("until must be in the future")
@@ -249,7 +261,9 @@ def _check_when(rule: Rule) -> None:
             raise InvalidRequest(f"{rule.measure} takes no value and no within; leave them out")
         return
     low, high = (0.0001, 1000.0) if rule.is_about_change else (fact.lowest, fact.highest)
-    if rule.when == "falls" and rule.unit == "pct":
+    if rule.is_about_change and rule.measure == "funding":
+        high = 2 * _FUNDING_HIGHEST  # from one end to the other
+    elif rule.when == "falls":
         high = 99.0  # nothing falls by more than it has
     if rule.value is None or not low <= rule.value <= high:
         raise InvalidRequest(
@@ -268,6 +282,8 @@ def _venue(rule: Rule, venues: Sequence[str]) -> str:
             raise InvalidRequest(f"{rule.measure} takes no venue; leave it out")
         return ""
     named = venues if ANY in options else ()
+    if rule.measure == "funding-spread" and len(venues) == 1:
+        raise InvalidRequest("funding-spread compares exchanges, but this instance reads only one")
     if rule.measure in LIQUIDATED:
         named = [name for name in venues if VENUES[name].liquidations != "none"]
     venue = rule.venue or options[0]
@@ -329,6 +345,8 @@ _EVENTS: Final[Mapping[str, tuple[str, str]]] = {
     "history.merged": ("the public log", "is merged"),
 }
 """A subject and a verb for each type of event."""
+
+_ABOUT_COINS = ("brief.published", "brief.updated", "contract.listed", "contract.delisted")
 
 
 def key_words(measure: Measure, key: str) -> str:
