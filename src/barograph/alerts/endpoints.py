@@ -28,6 +28,7 @@ from barograph.alerts.store import (
     delete_alerts,
     find_alert,
     messages_after,
+    pause_without_target,
     set_state,
 )
 from barograph.board.board import Board
@@ -35,7 +36,7 @@ from barograph.errors import InvalidRequest
 from barograph.events.query import MAX_ID, EventFilter
 from barograph.keys.endpoints import json_body
 from barograph.kit.clock import Clock
-from barograph.kit.database import Database
+from barograph.kit.database import Database, Transaction
 from barograph.kit.http import ApiRouter, clamped_integer, private_response
 from barograph.kit.lists import instant
 from barograph.kit.request_limits import MAX_BODY_BYTES
@@ -46,7 +47,7 @@ from barograph.markets.reader import CrossReader
 from barograph.settings import Settings
 from barograph.webhooks.endpoints import BODY_ERRORS, ERRORS
 from barograph.webhooks.records import Format, words
-from barograph.webhooks.store import add_webhook, webhooks_of
+from barograph.webhooks.store import add_webhook, delete_webhooks, find_webhook, webhooks_of
 from barograph.webhooks.targets import check_target
 
 ALERTS_PATH = "/api/v1/alerts"
@@ -162,28 +163,51 @@ class Alerts(NamedTuple):
         await self.limiter.count(ALERTS, owner)
         return await preview(self.database, rule, self.clock(), venues=self.settings.venue_names)
 
-    async def create(self, owner: str, rule: Rule, targets: Sequence[str]) -> Alert:
-        """Store a checked rule; raises InvalidRequest if a target is not the owner's."""
-        known = [MAIL] if self.settings.sends_mail else []
-        known += [webhook.id for webhook in await webhooks_of(self.database, owner)]
-        wanted = tuple(dict.fromkeys(targets))
-        if not wanted or not {*wanted} <= {*known}:
-            raise InvalidRequest(f"targets must be any of {', '.join(known) or 'your webhooks'}")
-        await self.limiter.count(ALERTS, owner)
-        now = self.clock()
-        return await self.database.write(lambda tx: add_alert(tx, owner, rule, wanted, now))
+    async def create(
+        self, owner: str, rule: Rule, targets: Sequence[str], chat: tuple[str, Format] | None = None
+    ) -> Alert:
+        """Store a checked rule, and the chat service that it also goes to, if that is new.
 
-    async def add_target(self, owner: str, url: str, kind: str) -> str:
-        """Register a chat service; raises InvalidRequest and TooManyWebhooks."""
+        Raises:
+            InvalidRequest: a target is not the owner's, or was switched off.
+            TooManyAlerts: the owner has enough of them.
+            TooManyWebhooks: the owner has enough of them.
+        """
         settings, now = self.settings, self.clock()
-        webhook_format: Format = next((name for name in CHATS if name == kind), "telegram")
-        check_target(url, webhook_format, settings.base_url, allow_local=settings.is_demo)
-        await self.limiter.count(WEBHOOKS, owner)
-        given = (owner, url, EventFilter(), now)
-        new = await self.database.write(
-            lambda tx: add_webhook(tx, *given, webhook_format=webhook_format)
-        )
-        return new.id
+        if chat is not None:
+            check_target(*chat, settings.base_url, allow_local=settings.is_demo)
+            await self.limiter.count(WEBHOOKS, owner)
+        await self.limiter.count(ALERTS, owner)
+
+        async def work(tx: Transaction) -> Alert:
+            live = [each for each in await webhooks_of(tx, owner) if each.is_live]
+            wanted = {*targets}
+            if chat is not None:
+                same = [each for each in live if (each.url, each.format) == chat]
+                if not same:
+                    given = (tx, owner, chat[0], EventFilter(), now)
+                    same = [await add_webhook(*given, webhook_format=chat[1])]
+                    live += same
+                wanted.add(same[0].id)
+            known = [MAIL] * settings.sends_mail + [webhook.id for webhook in live]
+            if not wanted or not wanted <= {*known}:
+                raise InvalidRequest(
+                    f"targets must be any of {', '.join(known) or 'your webhooks'}"
+                )
+            ordered = [target for target in known if target in wanted]
+            return await add_alert(tx, owner, rule, ordered, now)
+
+        return await self.database.write(work)
+
+    async def delete_target(self, owner: str, public_id: str) -> None:
+        """Delete a webhook, and pause the alerts that have no other target; raises NotFound."""
+        webhook, now = await find_webhook(self.database, public_id, owner), self.clock()
+
+        async def work(tx: Transaction) -> None:
+            await delete_webhooks(tx, [webhook])
+            await pause_without_target(tx, now)
+
+        await self.database.write(work)
 
     async def change(self, owner: str, public_id: str, state: State) -> Alert:
         """Pause or resume an alert; raises NotFound."""

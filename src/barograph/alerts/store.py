@@ -20,8 +20,10 @@ from barograph.alerts.records import (
 )
 from barograph.alerts.rules import Rule
 from barograph.errors import NotFound
+from barograph.keys.registration import Forgotten, forget_mailbox
 from barograph.kit.database import Queryable, Statement, Transaction
 from barograph.kit.timestamps import DAY
+from barograph.webhooks.store import delete_webhooks, webhooks_of
 
 log = logging.getLogger(__name__)
 
@@ -74,6 +76,14 @@ async def delete_alerts(tx: Transaction, alerts: Sequence[Alert]) -> None:
     for alert in alerts:
         for sql in (_DELETE, _DELETE_STATES, _DELETE_MESSAGES):
             await tx.execute(sql, alert.id)
+
+
+async def forget_owner(tx: Transaction, mailbox: str) -> tuple[Forgotten, int, int]:
+    """Delete all that is stored about a mailbox; returns also how many webhooks and alerts."""
+    webhooks, alerts = await webhooks_of(tx, mailbox), await alerts_of(tx, mailbox)
+    await delete_webhooks(tx, webhooks)
+    await delete_alerts(tx, alerts)
+    return await forget_mailbox(tx, mailbox), len(webhooks), len(alerts)
 
 
 async def find_by_stop_token(queryable: Queryable, token: str) -> Alert | None:

@@ -40,6 +40,7 @@ from barograph.alerts.store import (
     find_alert,
     find_by_stop_token,
     find_message,
+    forget_owner,
     messages_of,
     stop_by_token,
 )
@@ -59,6 +60,7 @@ from barograph.site.paths import ALERTS_PAGE
 from barograph.site.responses import PNG, PageRouter, private_page
 from barograph.site.site import Site
 from barograph.venues.registry import VENUES
+from barograph.webhooks.records import Format
 from barograph.webhooks.store import webhooks_of
 
 COOKIE = "barograph-session"
@@ -176,18 +178,24 @@ class AlertPages:
         action = form.fields.get("action", "")
         if action == "sign-out":
             return self._back("; Max-Age=0")
+        if action == "forget":
+            return await self._page(owner, form)
+        if action == "forget-all":
+            await self._site.database.write(lambda tx: forget_owner(tx, owner))
+            return self._back("; Max-Age=0")
         if action == "delete":
             await alerts.delete(owner, public_id)
+        elif action == "delete-target":
+            await alerts.delete_target(owner, public_id)
         elif action in _STATES:
             await alerts.change(owner, public_id, _STATES[action])
         else:
             rule = await alerts.rule(form.members(), is_form=True)
             if action != "create":
                 return await self._page(owner, form, rule=rule)
-            targets, url = list(form.targets), form.fields.get("url", "").strip()
-            if url:
-                targets.append(await alerts.add_target(owner, url, form.fields.get("format", "")))
-            await alerts.create(owner, rule, targets)
+            url, kind = (form.fields.get(name, "").strip() for name in ("url", "format"))
+            service: Format = next((name for name in CHATS if name == kind), "telegram")
+            await alerts.create(owner, rule, form.targets, (url, service) if url else None)
         return self._back()
 
     async def _page(
