@@ -147,18 +147,19 @@ class _Replay:
         return {venue: self._combined(key_of(rule, self._symbol, venue), parts) for venue in shown}
 
     async def _parts(self, tx: Transaction) -> _Parts:
-        """What each venue adds at a time; BTC, ETH and SOL every five minutes, if recorded."""
+        """What each venue adds at a time; of BTC, ETH and SOL also what happened just now."""
         rule = self._rule
         parts: dict[str, dict[int, Part]] = defaultdict(dict)
         measure: Measure = "funding" if rule.measure == SPREAD else cast("Measure", rule.measure)
         if rule.measure == "open-interest" and rule.within is not None:
             measure = "open-interest-coins"
-        steps: list[tuple[Resolution, int]] = [("hour", HOUR)]
+        start, stop = self._span.start, self._span.stop
+        steps: list[tuple[Resolution, int, int]] = [("hour", HOUR, start)]
         if self._symbol in MAJORS and rule.venue != ALL:
-            steps.append(("minute", FINE_STEP))
+            steps += [("minute", FINE_STEP, start), ("minute", MINUTE, stop - HOUR)]
         before = 0 if rule.within is None else PERIODS[rule.within]
-        for resolution, step in steps:
-            grid = range((self._span.start - before) // step * step, self._span.stop, step)
+        for resolution, step, first in steps:
+            grid = range((first - before) // step * step, stop, step)
             groups: dict[tuple[str, int], list[Sample]] = defaultdict(list)
             for each in await recorded_samples(tx, resolution, measure, self._symbol, grid):
                 groups[each.name.venue, each.at].append(each)
