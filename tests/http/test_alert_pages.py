@@ -129,9 +129,9 @@ def test_the_form_previews_creates_pauses_and_deletes_without_a_script(visitor: 
     assert SENTENCE in visitor.text
     [alert] = asyncio.run(alerts_of(visitor.site.service.database, visitor.mailbox))
     visitor.press("pause", id=alert.id)
-    assert "Paused. No message in 30 days." in visitor.text
+    assert "Paused. To name@example.com." in visitor.text
     visitor.press("resume", id=alert.id)
-    assert "Active. No message" in visitor.text
+    assert "Active. To" in visitor.text
     visitor.fire()
     shown = "BTC funding at Bybit is above 0.0500 % per 8 h: 0.0600 % per 8 h"
     assert shown in visitor.text

@@ -66,7 +66,7 @@ class Service(Steps):
         if self.down:
             raise UpstreamError("no answer")
         message = json.loads(body)
-        value = float(message["message"].removeprefix("Value: ").split()[0])
+        value = float(message["title"].rpartition(": ")[2].split()[0])
         self.got.append((message["topic"], fields["webhook-id"], value))
         return Reply(200, b"")
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from barograph.alerts.rules import FACTS, checked, headline, parsed, sentence
+from barograph.alerts.rules import FACTS, checked, parsed, sentence
 from barograph.errors import InvalidRequest, NotFound
 
 NOW = 1_795_000_000_000
@@ -87,14 +87,6 @@ def test_a_rule_reads_back_as_a_sentence(members: dict[str, Any], words: str) ->
     rule = rule_of(**members)
     assert sentence(rule) == words
     assert checked(rule, resolve, ["bybit"], NOW) == rule
-
-
-def test_a_headline_names_the_place_and_the_value() -> None:
-    rule = rule_of("funding", symbols=["BTC", "ETH"], venue="any", when="above", value=0.05)
-    assert headline(rule, "ETH", "bybit", 0.0612, "") == (
-        "ETH funding at Bybit is above 0.0500 % per 8 h: 0.0612 % per 8 h"
-    )
-    assert headline(rule_of("regime"), "", "", None, "What happened") == "What happened"
 
 
 @pytest.mark.parametrize(

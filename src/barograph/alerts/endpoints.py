@@ -9,6 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from barograph.alerts.messages import headline
 from barograph.alerts.preview import Preview, preview
 from barograph.alerts.records import MAIL, MAX_ALERTS, Alert, Fired, State
 from barograph.alerts.rules import (
@@ -18,7 +19,6 @@ from barograph.alerts.rules import (
     When,
     Within,
     checked,
-    headline,
     parsed,
     sentence,
 )
@@ -42,7 +42,7 @@ from barograph.kit.lists import instant
 from barograph.kit.request_limits import MAX_BODY_BYTES
 from barograph.kit.timestamps import iso_timestamp
 from barograph.kit.wire import JSON_TYPE, Schema, WireModel, operation, parameter, read_model
-from barograph.limits.rate_limits import ALERTS, WEBHOOKS, RateLimiter
+from barograph.limits.rate_limits import ALERTS, RateLimiter
 from barograph.markets.reader import CrossReader
 from barograph.settings import Settings
 from barograph.webhooks.endpoints import BODY_ERRORS, ERRORS
@@ -176,7 +176,6 @@ class Alerts(NamedTuple):
         settings, now = self.settings, self.clock()
         if chat is not None:
             check_target(*chat, settings.base_url, allow_local=settings.is_demo)
-            await self.limiter.count(WEBHOOKS, owner)
         await self.limiter.count(ALERTS, owner)
 
         async def work(tx: Transaction) -> Alert:
@@ -245,11 +244,6 @@ def after_in(request: Request) -> int:
     return clamped_integer(given, default=0, lowest=0, highest=MAX_ID)
 
 
-def headline_of(rule: Rule, fired: Fired) -> str:
-    """What happened, in one line."""
-    return headline(rule, fired.symbol, fired.venue, fired.value, fired.text)
-
-
 def alert_body(alert: Alert) -> AlertBody:
     """How an alert is described."""
     rule = alert.rule
@@ -267,7 +261,7 @@ def alert_body(alert: Alert) -> AlertBody:
 
 def _firing(rule: Rule, fired: Fired) -> dict[str, Any]:
     told = {name: getattr(fired, name) for name in ("symbol", "venue", "value")}
-    return {**told, "at": iso_timestamp(fired.at), "text": headline_of(rule, fired)}
+    return {**told, "at": iso_timestamp(fired.at), "text": headline(rule, fired)}
 
 
 def alert_routes(alerts: Alerts) -> ApiRouter:

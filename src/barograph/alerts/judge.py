@@ -122,17 +122,11 @@ class AlertJudge:
                     del self._watches[key.venue][key]
                 self._fired.pop((alert.id, key.symbol), None)
         for alert in [each for each in alerts.values() if each.id not in self._alerts]:
-            try:
-                entries = [
-                    (key, _Entry(alert, states.get((alert.id, key.symbol, key.venue))))
-                    for key in self._keys(alert.rule)
-                ]
-            except Exception:  # it must not fail the other alerts
-                log.exception("alert not read", extra={"alert": alert.id})
-                continue
             self._alerts[alert.id] = alert
-            for key, entry in entries:
-                self._watches[key.venue].setdefault(key, _Watch()).entries[alert.id] = entry
+            for key in self._keys(alert.rule):
+                watch = self._watches[key.venue].setdefault(key, _Watch())
+                is_met = states.get((alert.id, key.symbol, key.venue))
+                watch.entries[alert.id] = _Entry(alert, is_met)
         self._symbols = {key.symbol for watches in self._watches.values() for key in watches}
 
     def _keys(self, rule: Rule) -> list[Key]:

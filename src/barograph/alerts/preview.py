@@ -51,7 +51,9 @@ class Preview(NamedTuple):
     times: Sequence[Fired]
     days: int
     lines: Sequence[Line]
-    note: str
+    note: str = (
+        "Replayed from what we recorded: some measures by the hour, so shorter moves are missing."
+    )
 
 
 async def preview(
@@ -65,14 +67,14 @@ async def preview(
     span = range(now - days * DAY, now)
     if rule.measure in FROM_EVENTS:
         happened = await database.read(lambda tx: _happened(tx, rule, span.start))
-        return Preview(_limited(rule, happened), days, [], "Replayed from the log of events.")
+        return Preview(_limited(rule, happened), days, [])
     fired: list[Fired] = []
     lines: list[Line] = []
     for symbol in rule.symbols or ("",):
         for line, some in await database.read(_Replay(rule, symbol, span, venues).run):
             lines.append(line)
             fired += some
-    return Preview(_limited(rule, fired), days, lines, _note(rule))
+    return Preview(_limited(rule, fired), days, lines)
 
 
 async def _happened(tx: Transaction, rule: Rule, since: int) -> list[Fired]:
@@ -104,18 +106,6 @@ def _limited(rule: Rule, fired: Iterable[Fired]) -> list[Fired]:
             kept.append(each)
             last[each.symbol] = each.at
     return kept
-
-
-def _note(rule: Rule) -> str:
-    is_fine = rule.venue != ALL and {*rule.symbols} <= {*MAJORS}
-    if rule.measure == "settled-funding":
-        return "Replayed from all reported settlements."
-    if rule.measure in LIQUIDATED and rule.symbols:
-        return "Replayed in steps of 15 minutes."
-    if rule.measure in {"price", "funding", "open-interest"} and is_fine:
-        return "Replayed in steps of 5 minutes where we recorded them, otherwise by the hour."
-    missing = " The record is too coarse for 15 minutes." if rule.within == "15m" else ""
-    return f"Replayed by the hour, so shorter moves are missing.{missing}"
 
 
 class _Replay:

@@ -11,7 +11,6 @@ from msgspec import Meta, Struct
 
 from barograph.briefs.records import CATEGORIES, in_words
 from barograph.errors import InvalidRequest, NotFound
-from barograph.events.records import EVENT_TYPES
 from barograph.kit.text import price, usd
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, time_text
 from barograph.markets.regime import LABELS
@@ -66,6 +65,23 @@ GAP = 5 * MINUTE
 LEVELS: Final[Sequence[When]] = ("above", "below", "crosses")
 CHANGES: Final[Sequence[When]] = ("rises", "falls", "changes")
 _FUNDING_HIGHEST = 20.0
+
+
+_EVENTS: Final[Mapping[str, tuple[str, str]]] = {
+    "brief.updated": ("a brief", "is updated"),
+    "contract.listed": ("a contract", "is listed"),
+    "contract.delisted": ("a contract", "is delisted"),
+    "feed.down": ("a data feed", "goes stale"),
+    "feed.recovered": ("a data feed", "recovers"),
+    "venue.switched": ("the exchange in use", "changes"),
+    "stance.recorded": ("a stance", "is recorded"),
+    "stance.withdrawn": ("a stance", "is withdrawn"),
+    "liquidations.filed": ("a daily file of liquidations", "is published"),
+    "reveal.announced": ("the publication of stances", "is announced"),
+}
+"""A subject and a verb for each type of event that has no measure of its own."""
+
+_ABOUT_COINS = ("brief.updated", "contract.listed", "contract.delisted")
 
 
 class Fact(NamedTuple):
@@ -132,7 +148,7 @@ FACTS: Final[Mapping[Measure, Fact]] = {
     "regime": Fact("the market regime", "", _HAPPENS, needs_symbol=False, labels=LABELS),
     "signal": Fact("the signal", "", _HAPPENS, needs_symbol=False, keys=tuple(BY_KEY)),
     "brief": Fact("a brief", "", _HAPPENS, needs_symbol=False, keys=CATEGORIES),
-    "event": Fact("an event", "", _HAPPENS, needs_symbol=False, keys=EVENT_TYPES),
+    "event": Fact("an event", "", _HAPPENS, needs_symbol=False, keys=tuple(_EVENTS)),
 }
 LIQUIDATED: Final[Sequence[Measure]] = (
     "liquidations",
@@ -327,28 +343,6 @@ def amount(value: float, unit: str) -> str:
     return f"{value:.4g} %" if unit == "pct" else f"{value:.4f} % per 8 h"
 
 
-_EVENTS: Final[Mapping[str, tuple[str, str]]] = {
-    "regime.changed": ("the market regime", "changes"),
-    "signal.changed": ("a signal", "changes"),
-    "brief.published": ("a brief", "is published"),
-    "brief.updated": ("a brief", "is updated"),
-    "contract.listed": ("a contract", "is listed"),
-    "contract.delisted": ("a contract", "is delisted"),
-    "feed.down": ("a data feed", "goes stale"),
-    "feed.recovered": ("a data feed", "recovers"),
-    "venue.switched": ("the exchange in use", "changes"),
-    "stance.recorded": ("a stance", "is recorded"),
-    "stance.withdrawn": ("a stance", "is withdrawn"),
-    "liquidations.filed": ("a daily file of liquidations", "is published"),
-    "reveal.announced": ("the publication of stances", "is announced"),
-    "accuracy.defined": ("the definition of /accuracy", "is recorded"),
-    "history.merged": ("the public log", "is merged"),
-}
-"""A subject and a verb for each type of event."""
-
-_ABOUT_COINS = ("brief.published", "brief.updated", "contract.listed", "contract.delisted")
-
-
 def key_words(measure: Measure, key: str) -> str:
     """A signal, a category of briefs or a type of events for people."""
     if measure == "signal":
@@ -392,14 +386,6 @@ def _verb(rule: Rule) -> str:
     is_plural = rule.measure in LIQUIDATED
     words = {"above": "exceed" if is_plural else "is above", "below": "is below"}
     return words.get(rule.when, rule.when)
-
-
-def headline(rule: Rule, symbol: str, venue: str, value: float | None, text: str) -> str:
-    """What happened, in one line: `BTC funding at Bybit is above 0.0500 % per 8 h: 0.0612 %`."""
-    if text or value is None:
-        return text
-    about = subject(rule, [symbol] if symbol else (), venue)
-    return f"{about[0].upper()}{about[1:]} {condition(rule)}: {amount(value, rule.unit)}"
 
 
 def sentence(rule: Rule) -> str:

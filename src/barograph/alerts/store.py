@@ -18,7 +18,7 @@ from barograph.alerts.records import (
     StateRow,
     TooManyAlerts,
 )
-from barograph.alerts.rules import Rule
+from barograph.alerts.rules import FROM_EVENTS, Rule
 from barograph.errors import NotFound
 from barograph.keys.registration import Forgotten, forget_mailbox
 from barograph.kit.database import Queryable, Statement, Transaction
@@ -106,8 +106,8 @@ async def active_alerts(queryable: Queryable) -> list[Alert]:
 
 def _is_readable(alert: Alert) -> bool:
     try:
-        return alert.rule is not None
-    except msgspec.MsgspecError:
+        return alert.rule.measure in FROM_EVENTS or alert.rule.limit is not None
+    except Exception:  # it must not stop the other alerts
         log.exception("alert not read", extra={"alert": alert.id})
         return False
 
@@ -143,12 +143,8 @@ async def record_alerts(
     await tx.execute(_DELETE_STOPPED, last - len(messages))
 
 
-async def messages_of(
-    queryable: Queryable, mailbox: str, limit: int, alert: str = ""
-) -> list[AlertMessage]:
-    """The messages of a mailbox or of one of its alerts, newest first."""
-    if alert:
-        return await _MESSAGES_OF_ALERT.fetch(queryable, mailbox, limit, alert)
+async def messages_of(queryable: Queryable, mailbox: str, limit: int) -> list[AlertMessage]:
+    """The messages of a mailbox, newest first."""
     return await _MESSAGES.fetch(queryable, mailbox, limit)
 
 
@@ -174,20 +170,13 @@ async def alert_of(queryable: Queryable, public_id: str) -> Alert | None:
     return await _BY_ID.first(queryable, public_id)
 
 
-class Owner(NamedTuple):
-    """An owner, and how many messages each alert of theirs that is not paused had lately."""
-
-    email: str | None
-    """None while they have no valid key."""
-
-    counts: Counter[str]
-
-
-async def owner_of(queryable: Queryable, mailbox: str, up_to: int, since: int) -> Owner:
-    """The owner of a mailbox; messages up to an id count."""
+async def owner_of(
+    queryable: Queryable, mailbox: str, up_to: int, since: int
+) -> tuple[str | None, Counter[str]]:
+    """The address, if the owner has a valid key, and the messages of each active alert so far."""
     emails = await queryable.fetch(_EMAIL, mailbox)
     counts = await queryable.fetch(_COUNTS, mailbox, up_to, since)
-    return Owner(emails[0][0] if emails else None, Counter(dict(counts)))
+    return (emails[0][0] if emails else None), Counter(dict(counts))
 
 
 async def pause_without_target(tx: Transaction, now: int) -> None:
@@ -290,7 +279,6 @@ DELETE FROM alert_messages
 WHERE id > $1 AND alert NOT IN (SELECT id FROM alerts WHERE state = 'active')
 """
 _MESSAGES = _messages("WHERE mailbox = $1 ORDER BY id DESC LIMIT $2")
-_MESSAGES_OF_ALERT = _messages("WHERE mailbox = $1 AND alert = $3 ORDER BY id DESC LIMIT $2")
 _MESSAGES_AFTER = _messages("WHERE mailbox = $1 AND id > $2 ORDER BY id LIMIT $3")
 _MESSAGE_BY_TOKEN = _messages("WHERE token = $1")
 _NEW_MESSAGES = _messages("WHERE id > $1 ORDER BY id LIMIT $2")

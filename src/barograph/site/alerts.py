@@ -12,7 +12,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from barograph.alerts.endpoints import CHATS, Alerts, after_in, alert_body, headline_of
+from barograph.alerts.endpoints import CHATS, Alerts, after_in, alert_body
+from barograph.alerts.messages import headline
 from barograph.alerts.picture import picture_of
 from barograph.alerts.preview import Preview
 from barograph.alerts.records import MAIL, State
@@ -231,14 +232,12 @@ class AlertPages:
         alerts = await alerts_of(database, owner)
         rules = {alert.id: alert.rule for alert in alerts}
         newest = await messages_of(database, owner, SHOWN_MESSAGES)
-        sent = [each for each in newest if each.alert in rules]  # an alert may be newer
         webhooks = await webhooks_of(database, owner)
-        last = [await messages_of(database, owner, 1, alert.id) for alert in alerts]
         return _OFFERED | {
-            "alerts": [*zip(map(alert_body, alerts), last, strict=True)],
+            "alerts": [*map(alert_body, alerts)],
             "messages": [
-                (each, headline_of(rules[each.alert], each.fired))
-                for each in sent
+                (each, headline(rules[each.alert], each.fired))
+                for each in newest
                 if each.alert in rules  # it may have been deleted since
             ],
             "webhooks": webhooks,
@@ -255,7 +254,7 @@ class AlertPages:
 
     async def _previewed(self, owner: str, rule: Rule) -> dict[str, Any]:
         preview = await self._alerts.preview(owner, rule)
-        fired = [(each, headline_of(rule, each)) for each in reversed(preview.times)]
+        fired = [(each, headline(rule, each)) for each in reversed(preview.times)]
         charts = [*_charts(rule, preview, self._site.board.clock())]
         return {"preview": preview, "sentence": sentence(rule), "fired": fired, "charts": charts}
 

@@ -1,6 +1,7 @@
 """Alerts: those about events, mails for all of them, and those whose time is over."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 
 from barograph.alerts.from_events import fired_by
@@ -9,7 +10,6 @@ from barograph.alerts.picture import picture_of
 from barograph.alerts.records import MAIL, Alert, AlertMessage, Fired, NewMessage, StateRow
 from barograph.alerts.rules import FROM_EVENTS, PERIODS, sentence
 from barograph.alerts.store import (
-    Owner,
     Position,
     active_alerts,
     alert_of,
@@ -180,7 +180,7 @@ class AlertJob(Job):
         """The messages that may be sent, and the alerts to pause, each with its owner's address."""
         within = []
         paused: dict[str, str | None] = {}
-        owners: dict[str, Owner] = {}
+        owners: dict[str, tuple[str | None, Counter[str]]] = {}
         for message in messages:
             # One that ended meanwhile still tells what happened before.
             alert = self._active.get(message.alert) or await alert_of(database, message.alert)
