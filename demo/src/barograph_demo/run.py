@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import json
+import logging
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Mapping
@@ -36,7 +37,7 @@ from barograph.history.ledger import Ledger
 from barograph.history.records import KINDS, Leg, Proposal, Version
 from barograph.history.signing import load_history_key
 from barograph.kit.clock import system_clock
-from barograph.kit.database import Database
+from barograph.kit.database import Database, DatabaseUnavailable
 from barograph.kit.logs import configure_logs
 from barograph.kit.opening import open_database
 from barograph.kit.operating_system import free_port, lock_folder, require_free_port
@@ -53,6 +54,7 @@ from barograph_demo.databases import (
     store_urls,
 )
 from barograph_demo.files import load_or_create_anchor
+from barograph_demo.replay.older import add_older_samples
 from barograph_demo.replay.replay import replay
 from barograph_demo.servers.control import HOST, ServerAddress
 from barograph_demo.servers.exchange import run_exchange
@@ -73,6 +75,8 @@ from barograph_demo.servers.witness import WitnessServer, write_policy
 from barograph_demo.world.macro import MacroWorld
 from barograph_demo.world.venues import VENUES
 from barograph_demo.world.world import World
+
+log = logging.getLogger(__name__)
 
 SERVERS = ("exchange", "mail", "macro", "identity", "facilitator", *VENUES, "phone")
 """The simulated servers; the exchange is Bybit."""
@@ -246,13 +250,7 @@ async def _grant_tiers(settings: Settings) -> None:
 
 
 async def _replay_past(settings: Settings, world: World) -> None:
-    def opened(address: Path | str) -> Database:
-        # A write beside the judging takes long on a busy machine. The past can be replayed again,
-        # so nothing needs to wait for the disk.
-        limit = READY_SECONDS * SECOND
-        return open_database(address, statement_ms=limit, survives_power_cuts=False)
-
-    database, history = opened(settings.database_address), opened(settings.history_address)
+    database, history = _opened(settings.database_address), _opened(settings.history_address)
     gc.disable()  # collecting would take a quarter of the time, and there is little to collect
     try:
         with progress_bar("replaying the simulated past") as progress:
@@ -261,6 +259,24 @@ async def _replay_past(settings: Settings, world: World) -> None:
         gc.enable()
         await database.close()
         await history.close()
+
+
+async def _add_older_samples(settings: Settings, world: World) -> None:
+    database = _opened(settings.database_address)
+    try:
+        await add_older_samples(world, database, system_clock())
+    except DatabaseUnavailable as error:
+        log.warning("older samples not added", extra={"reason": str(error), "do": "start again"})
+    finally:
+        await database.close()
+
+
+def _opened(address: Path | str) -> Database:
+    """A database for the past, which can be replayed again: nothing needs to wait for the disk.
+
+    A write beside the judging takes long on a busy machine.
+    """
+    return open_database(address, statement_ms=READY_SECONDS * SECOND, survives_power_cuts=False)
 
 
 async def _stoppable(work: Coroutine[Any, Any, None]) -> None:
@@ -293,15 +309,20 @@ async def _supervise(
         token = demo_token(settings.data, "feed", system_clock(), settings.identity_url)
         click.echo(welcome(settings, seconds, token, is_fresh=past is None))
         sys.stdout.flush()
+        if past is not None:
+            await _add_older_samples(settings, past)
 
     try:
-        # It doesn't need the past, so it starts while that is replayed.
+        # The servers don't need the past; the others load their programs while that is replayed.
         await supervisor.start(Child("exchange", _world_arguments(settings, ports), environment))
+        web = Child("web", ["serve"], environment, settings.stop_seconds + 2)
+        for child in (Child("collector", ["collect"], environment), web):
+            await supervisor.start(child, is_held=True)
         if past is not None:
             await _stoppable(_replay_past(settings, past))
         await _until_200(f"{settings.exchange_rest_url}/v5/market/time")
-        await supervisor.start(Child("collector", ["collect"], environment))
-        await supervisor.start(Child("web", ["serve"], environment, settings.stop_seconds + 2))
+        for name in ("collector", "web"):
+            supervisor.release(name)
         await supervisor.until_stopped(ready)
     finally:
         running.unlink(missing_ok=True)

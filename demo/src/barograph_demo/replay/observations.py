@@ -72,7 +72,7 @@ RECENT_MS = 8 * DAY
 """A week of labels, and the day before, which 24-hour changes compare with."""
 
 FINE_PACE = 5 * MINUTE
-RECENT_PACE = 10 * MINUTE
+RECENT_PACE = 15 * MINUTE
 """How often bitcoin is observed in the recent past, because labels change within an hour."""
 
 FRAMES_EVERY = 10 * MINUTE

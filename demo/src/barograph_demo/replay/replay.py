@@ -188,7 +188,8 @@ class _MarketReplay:
     def conclude(self, seen: MarketObservation) -> Conclusion:
         market = self.judge.of(BYBIT)
         market.watched(seen.since, seen.at)
-        market.liquidated(seen.liquidations)  # those that are known count once
+        since = seen.between[-1].at if seen.between else seen.since
+        market.liquidated([each for each in seen.liquidations if each.at >= since])
         for share in seen.shares:
             market.sampled(share)
         reading = Perpetuals(seen.at, self._source, seen.perpetuals)
