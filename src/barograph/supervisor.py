@@ -56,9 +56,7 @@ class Supervisor:
     def release(self, name: str) -> None:
         """Let a held child begin."""
         self._held.discard(name)
-        stdin = self._processes[name].stdin
-        if stdin is not None:
-            stdin.close()
+        _close_stdin(self._processes[name])
 
     async def until_stopped(self, ready: Callable[[], Awaitable[None]]) -> None:
         """Call `ready`, then wait for Ctrl-C or SIGTERM; either ends it before it is ready, too.
@@ -123,6 +121,13 @@ class Supervisor:
             # A session of its own: Ctrl-C reaches only the supervisor, which stops in order.
             start_new_session=True,
         )
+        if child.name not in self._held:  # perhaps no longer, if it was released meanwhile
+            _close_stdin(self._processes[child.name])
+
+
+def _close_stdin(process: asyncio.subprocess.Process) -> None:
+    if process.stdin is not None:
+        process.stdin.close()
 
 
 async def _end(process: asyncio.subprocess.Process, seconds: float) -> None:

@@ -304,10 +304,10 @@ def test_fresh_demo_starts_over_and_fills_its_past_over_the_wire(tmp_path: Path)
 def test_interrupted_replay_stops_at_once_without_a_trace(tmp_path: Path) -> None:
     arguments = ("demo", "--port", str(unused_port()), "--data", str(tmp_path / "data"))
     with running(*arguments, log=tmp_path / "log") as process:
-        eventually(lambda: len(process.family()) > 3 or None, "the replay beside the exchange")
+        eventually(lambda: len(process.family()) > 5 or None, "the replay beside the children")
         family = process.family()
         told = [each for each in family if os.getpgid(each.pid) == process.pid]
-        assert len(told) == len(family) - 1
+        assert len(told) == len(family) - 3  # the servers, the collector and the web
         for each in (*told, family[0], family[0]):  # a terminal tells the whole group
             each.send_signal(signal.SIGINT)
         assert process.popen.wait(60) == 130

@@ -38,7 +38,8 @@ async def lacking(tx: Transaction, epoch: int, now: int) -> list[Sample]:
     venue, end = VENUES[-1], now - FINE_MS
     measured = {at for (at,) in await tx.fetch(_MEASURED, venue, FACTS[venue].contract("BTC"))}
     framed = {at // FRAMES_EVERY for (at,) in await tx.fetch(_FRAMES, BYBIT)}
-    frames = range((now - 7 * DAY - NEAR) // FRAMES_EVERY, end // FRAMES_EVERY)
+    oldest = max(epoch, now - 7 * DAY - NEAR)
+    frames = range(oldest // FRAMES_EVERY + 1, end // FRAMES_EVERY)
     rows = range(epoch // JUDGED_EVERY + 1, end // JUDGED_EVERY)
     return [
         *(Sample(each * FRAMES_EVERY, True) for each in frames if each not in framed),

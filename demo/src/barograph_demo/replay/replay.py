@@ -15,6 +15,7 @@ from barograph.collector.judge import Conclusion, Judge, write_conclusions
 from barograph.collector.leader import LEASE_SECONDS, collector_lease
 from barograph.errors import ConfigurationError, UnknownToUpstream
 from barograph.history.ledger import Ledger
+from barograph.history.records import KINDS
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Transaction
 from barograph.kit.lease import Lease
@@ -299,9 +300,10 @@ class StanceReplay:
         if not self._begun:
             await self._ledger.announce_leader(self._lease.token)
             await self._database.write(self._import_fund)
-        if not self._begun or self._figures.releases(since, at):
+        is_released = not self._begun or bool(self._figures.releases(since, at))
+        if is_released:
             await self._macro.run_once(self._lease)
-        await self._issuer.issue(self._lease)
+        await self._issuer.issue(self._lease, KINDS if is_released else (FUNDING,))
         self._begun = True
         await self._revise_some()
         await self._entries.append(self._lease)
