@@ -7,7 +7,7 @@ import logging
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -22,6 +22,7 @@ from barograph.cli.common import (
     change_ledger,
     make_folder,
     progress_bar,
+    published_snapshot,
     read_demo_settings,
     read_settings,
     stored_log_keys,
@@ -42,6 +43,7 @@ from barograph.kit.logs import configure_logs
 from barograph.kit.opening import open_database
 from barograph.kit.operating_system import free_port, lock_folder, require_free_port
 from barograph.kit.timestamps import DAY, SECOND
+from barograph.markets.view import PERPETUALS
 from barograph.settings import PHONE_FILE, PREFIX, Settings
 from barograph.supervisor import Child, Supervisor
 from barograph_client.audit.notes import LOG_KEY, Key
@@ -82,6 +84,7 @@ SERVERS = ("exchange", "mail", "macro", "identity", "facilitator", *VENUES, "pho
 """The simulated servers; the exchange is Bybit."""
 
 READY_SECONDS = 60
+VENUES_SECONDS = 10
 PERIOD_DAYS = 30
 
 EXPIRED = "expired"
@@ -300,6 +303,8 @@ async def _supervise(
 
     async def ready() -> None:
         await _until_200(f"{settings.base_url}/api/agent/market-state")
+        with suppress(TimeoutError):  # totals are partial until then
+            await asyncio.wait_for(_until_read(settings, started), VENUES_SECONDS)
         places = {name: f"{HOST}:{port}" for name, port in ports.items() if name != "mail"}
         draft = running.with_suffix(".draft")
         paid = {name: text for name, text in environment.items() if "_X402_" in name}
@@ -334,6 +339,17 @@ def _world_arguments(settings: Settings, ports: Mapping[str, int]) -> list[str]:
     for name, port in ports.items():
         arguments += ["--port" if name == "exchange" else f"--{name}-port", str(port)]
     return arguments
+
+
+async def _until_read(settings: Settings, since: int) -> None:
+    """Wait until the collector has read every venue."""
+    for venue in VENUES:
+        feed = PERPETUALS.of(venue)
+        while True:
+            reading = await asyncio.to_thread(published_snapshot, settings, feed)
+            if reading is not None and reading.as_of >= since:
+                break
+            await asyncio.sleep(0.05)
 
 
 async def _until_200(address: str) -> None:
