@@ -253,7 +253,13 @@ async def _grant_tiers(settings: Settings) -> None:
 
 
 async def _replay_past(settings: Settings, world: World) -> None:
-    database, history = _opened(settings.database_address), _opened(settings.history_address)
+    def opened(address: Path | str) -> Database:
+        # A write beside the judging takes long on a busy machine. The past can be replayed again,
+        # so nothing needs to wait for the disk.
+        limit = READY_SECONDS * SECOND
+        return open_database(address, statement_ms=limit, survives_power_cuts=False)
+
+    database, history = opened(settings.database_address), opened(settings.history_address)
     gc.disable()  # collecting would take a quarter of the time, and there is little to collect
     try:
         with progress_bar("replaying the simulated past") as progress:
@@ -265,21 +271,13 @@ async def _replay_past(settings: Settings, world: World) -> None:
 
 
 async def _add_older_samples(settings: Settings, world: World) -> None:
-    database = _opened(settings.database_address)
+    database = open_database(settings.database_address, statement_ms=READY_SECONDS * SECOND)
     try:
         await add_older_samples(world, database, system_clock())
     except DatabaseUnavailable as error:
         log.warning("older samples not added", extra={"reason": str(error), "do": "start again"})
     finally:
         await database.close()
-
-
-def _opened(address: Path | str) -> Database:
-    """A database for the past, which can be replayed again: nothing needs to wait for the disk.
-
-    A write beside the judging takes long on a busy machine.
-    """
-    return open_database(address, statement_ms=READY_SECONDS * SECOND, survives_power_cuts=False)
 
 
 async def _stoppable(work: Coroutine[Any, Any, None]) -> None:
@@ -303,7 +301,7 @@ async def _supervise(
 
     async def ready() -> None:
         await _until_200(f"{settings.base_url}/api/agent/market-state")
-        with suppress(TimeoutError):  # totals are partial until then
+        with suppress(TimeoutError, DatabaseUnavailable):  # totals are partial until then
             await asyncio.wait_for(_until_read(settings, started), VENUES_SECONDS)
         places = {name: f"{HOST}:{port}" for name, port in ports.items() if name != "mail"}
         draft = running.with_suffix(".draft")
