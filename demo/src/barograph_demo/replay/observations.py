@@ -65,9 +65,6 @@ FINE_MS = DAY + HOUR + 15 * MINUTE
 """As far back as charts show steps of five minutes. The first full hour in it begins them, and
 24-hour changes need frames of a day ago and minutes before, so it is longer."""
 
-IDLE = 19
-"""The niceness of a process that uses only idle processors."""
-
 RECENT_MS = 8 * DAY
 """A week of labels, and the day before, which 24-hour changes compare with."""
 
@@ -77,6 +74,9 @@ RECENT_PACE = 15 * MINUTE
 
 FRAMES_EVERY = 10 * MINUTE
 """Near enough for a frame within five minutes of every moment."""
+
+IDLE = 19
+"""The niceness of a process that uses only idle processors."""
 
 
 class Step(NamedTuple):
