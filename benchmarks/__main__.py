@@ -36,6 +36,7 @@ SUBJECTS = (
     "postgresql",
     "readers",
     "footprint",
+    "upgrades",
     "first_start",
     "world",
     "chart",

@@ -131,7 +131,7 @@ def _other_history(number: int, step: Migration | None, schema: str | None) -> s
     if step is None:
         return (
             f"the database has migration {number}, which this version does not know: run the newer "
-            "barograph that made it"
+            "barograph that made it, or restore the backup from before the upgrade"
         )
     return (
         f"migration {number} ({step.name}) was edited after it was applied: restore the file and "
