@@ -10,7 +10,7 @@ from pathlib import Path
 
 from barograph.cli.common import UPGRADE_WAIT_MS
 from barograph.kit.clock import system_clock
-from barograph.kit.database import POSTGRESQL
+from barograph.kit.database import POSTGRESQL, Transaction
 from barograph.kit.migrations import SERVICE, Migration, packaged_migrations, upgrade
 from barograph.kit.opening import Address, open_database
 from benchmarks import bench
@@ -21,7 +21,7 @@ READINGS, QUICK_READINGS, CONTRACTS = 10_000_000, 100_000, 571
 BEFORE_VENUES, PREVIOUS = 13, 29
 OPTIONS = {"fsync": "on", "shared_buffers": "1GB", "max_wal_size": "8GB"}
 WAIT_MS = 600_000
-PAUSE_SECONDS = 0.002
+PAUSE_SECONDS = 0.02
 
 
 def measure(plan: bench.Plan, folder: Path) -> bench.Section:
@@ -47,11 +47,19 @@ def _until(number: int) -> list[Migration]:
 async def _fill(
     address: Address, steps: Sequence[Migration], readings: int, readings_sql: str
 ) -> None:
-    """Make the tables of an earlier version, and record hours as they are recorded."""
-    database = open_database(address, write_ms=WAIT_MS, statement_ms=WAIT_MS)
+    """Make the tables of an earlier version and their readings, and build the index afterwards."""
+    values = CONTRACTS, readings // CONTRACTS
+    database = open_database(
+        address, write_ms=WAIT_MS, statement_ms=WAIT_MS, survives_power_cuts=False
+    )
     await upgrade(database, steps, system_clock)
-    values = CONTRACTS - 1, readings // CONTRACTS - 1
-    await database.write(lambda tx: tx.execute(readings_sql, *values))
+
+    async def work(tx: Transaction) -> None:
+        await tx.execute("DROP INDEX readings_by_age")
+        await tx.execute(readings_sql, *values)
+        await tx.execute(_INDEX)
+
+    await database.write(work)
     await database.close()
 
 
@@ -105,6 +113,7 @@ _READ = """
 SELECT contract, last_price FROM readings WHERE resolution = 'hour'
     AND at = (SELECT max(at) FROM readings WHERE resolution = 'hour')
 """
+_INDEX = "CREATE INDEX readings_by_age ON readings (resolution, at)"
 _COLUMNS = """(resolution, contract, at, last_price, funding_rate_pct, funding_interval_hours,
     open_interest_usd, long_account_pct"""
 _VALUES = (
@@ -113,11 +122,11 @@ _VALUES = (
 _FILE_READINGS = f"""
 WITH RECURSIVE
     contracts (contract) AS (
-        SELECT 0 UNION ALL SELECT contract + 1 FROM contracts WHERE contract < $1),
-    hours (hour) AS (SELECT 0 UNION ALL SELECT hour + 1 FROM hours WHERE hour < $2)
-INSERT INTO readings {_COLUMNS}) SELECT {_VALUES} FROM hours CROSS JOIN contracts
+        SELECT 1 UNION ALL SELECT contract + 1 FROM contracts WHERE contract < $1),
+    hours (hour) AS (SELECT 1 UNION ALL SELECT hour + 1 FROM hours WHERE hour < $2)
+INSERT INTO readings {_COLUMNS}) SELECT {_VALUES} FROM contracts CROSS JOIN hours
 """
 _SERVER_READINGS = f"""
 INSERT INTO readings {_COLUMNS}, venue, origin) SELECT {_VALUES}, 'bybit', 'measured'
-FROM generate_series(0, $2::bigint) AS hour, generate_series(0, $1::bigint) AS contract
+FROM generate_series(1, $1::bigint) AS contract, generate_series(1, $2::bigint) AS hour
 """
