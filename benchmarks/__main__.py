@@ -37,6 +37,7 @@ SUBJECTS = (
     "readers",
     "footprint",
     "upgrades",
+    "install",
     "first_start",
     "world",
     "chart",
