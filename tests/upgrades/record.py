@@ -86,19 +86,16 @@ class Recording:
         self.expected["key"] = self.json("keys", "create", "--email", "kept@example.com")["key"]
         (self.data / "brief.md").write_text(BRIEF)
         self.json("briefs", "publish", str(self.data / "brief.md"))
-        if (self.checkout / "src/barograph/cli/stances.py").exists():
-            holder = ("--user", "kept-user", "--tier", "feed", "--days", "3650")
-            self.json("entitlements", "grant", *holder, *WHY)
-            self._buy("stance", "rates-desk")
-            self._leave_open()
-            self.json("stances", "revise", "rates-desk", "--decision", "neutral", *WHY)
-            time.sleep(8)  # until a collector has logged it and witnesses have cosigned it
-            self._keep_checkpoint()
-            self.json("stances", "withdraw", "funding-regime-stance", *WHY, "--yes")
-            self.expected["entitlements"] = self.json("entitlements", "list")
-            self.expected["payments"] = self.json("payments", "list")
-        else:
-            self._keep_checkpoint()
+        holder = ("--user", "kept-user", "--tier", "feed", "--days", "3650")
+        self.json("entitlements", "grant", *holder, *WHY)
+        self._buy("stance", "rates-desk")
+        self._leave_open()
+        self.json("stances", "revise", "rates-desk", "--decision", "neutral", *WHY)
+        time.sleep(8)  # until a collector has logged it and witnesses have cosigned it
+        self.kept = read("/api/history/checkpoint")
+        self.json("stances", "withdraw", "funding-regime-stance", *WHY, "--yes")
+        self.expected["entitlements"] = self.json("entitlements", "list")
+        self.expected["payments"] = self.json("payments", "list")
         time.sleep(8)
         self.expected["keys"] = self.json("keys", "list")
         self.expected["stances"] = {kind: newest(kind) for kind in KINDS if newest(kind)}
@@ -116,9 +113,6 @@ class Recording:
     def _fault(self, kind: str) -> None:
         fault = ("demo", "fault", "facilitator", "on", "--kind", kind)
         self.run(*fault, "--data", str(self.data))
-
-    def _keep_checkpoint(self) -> None:
-        self.kept = read("/api/history/checkpoint")
 
     def _buy(self, what: str, path: str, status: int = 200) -> None:
         proof = self.run(
