@@ -36,6 +36,7 @@ SUBJECTS = (
     "postgresql",
     "readers",
     "footprint",
+    "upgrades",
     "install",
     "first_start",
     "world",

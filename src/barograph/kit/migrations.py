@@ -23,6 +23,9 @@ CREATE TABLE IF NOT EXISTS schema_migrations (
 )
 """
 
+_CACHE = "PRAGMA cache_size = -65536"
+"""64 MiB for this connection: a step may read a large table by an index, in another order."""
+
 
 class Migration(NamedTuple):
     """One step of the schema."""
@@ -70,6 +73,8 @@ async def upgrade(
     """
 
     async def apply(tx: Transaction) -> list[str]:
+        if database.engine == SQLITE:
+            await tx.script(_CACHE)
         await tx.script(_TABLE)
         steps = await _missing(tx, migrations, database.engine)  # another process may be faster
         for step in steps:
@@ -131,7 +136,7 @@ def _other_history(number: int, step: Migration | None, schema: str | None) -> s
     if step is None:
         return (
             f"the database has migration {number}, which this version does not know: run the newer "
-            "barograph that made it"
+            "barograph that made it, or restore the backup from before the upgrade"
         )
     return (
         f"migration {number} ({step.name}) was edited after it was applied: restore the file and "
