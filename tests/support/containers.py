@@ -47,6 +47,7 @@ class Podman:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.started: list[str] = []
         places = ("--root", str(folder / "store"), "--runroot", str(folder / "run"))
         drivers = ("--storage-driver", "overlay", "--cgroup-manager", "cgroupfs")
         self.command = (*AS_ROOT, "podman", *places, *drivers, "--runtime", "runc")
@@ -99,6 +100,7 @@ class Podman:
 
     def start(self, name: str, image: str, service: Service, *command: str, network: str) -> None:
         """Start a container of an image as a service of compose.yaml says."""
+        self.started.append(name)
         self(*self.run(service, network), "--detach", f"--name={name}", image, *command)
 
     def exit_code(self, name: str) -> int | None:
@@ -141,6 +143,6 @@ def running_podman(folder: Path) -> Iterator[Podman]:
         podman("import", str(BASE_FILE), BASE)
         yield podman
     finally:
-        podman("rm", "--all", "--depend", "--force", "--volumes", "--time=0")
+        for name in reversed(podman.started):  # a container may use the network of an earlier one
+            podman("rm", "--force", "--volumes", "--time=0", name)
         podman("rmi", "--all", "--force")
-        subprocess.run([*AS_ROOT, "umount", str(folder / "store/overlay")], check=False)
