@@ -12,6 +12,8 @@ PARTS := http e2e-cli store upstream unit docs contract
 AT_ONCE := $(shell expr $$(nproc) + 1)
 SHARED := -n 3 --dist loadfile --no-loadscope-reorder
 QUICK := -m "not long and not thorough"
+# They use the whole machine.
+ALONE := tests/e2e/test_cluster.py tests/e2e/test_images.py
 UV := .uv/bin/uv
 # Without pip in it, an environment is made in a tenth of a second.
 new_environment = test -x $(1)/bin/python || $(PYTHON) -m venv --without-pip $(1)
@@ -34,17 +36,17 @@ run: .venv/run ## start the demo: simulated exchange, collector and API on this 
 
 install: .venv/live ## install what a host needs: the service without the demo
 
-setup: environment load-tools .venv-witness/ready ## install what tests, lint and benchmarks need
+setup: environment load-tools .venv-witness/ready .venv/base.tar ## install what tests, lint and benchmarks need
 
 test: environment ## lint, and the tests for the contract and every part of the product
 	@echo "$(AT_ONCE) parts run at once; each is shown when it is finished"
 	@+$(MAKE) --no-print-directory --jobs=$(AT_ONCE) --output-sync=target --keep-going \
 		$(PARTS:%=test-%) lint
 
-test-all: environment load-tools .venv-witness/ready ## the slower suites: browsers, generators, conformance, benchmarks
-	$(BIN)/pytest $(SHARED) -m "thorough and not long" --ignore=tests/e2e/test_cluster.py
-	@# Alone, because it uses the whole machine, and not captured, because it prints recovery times.
-	$(BIN)/pytest -p no:schemathesis -s tests/e2e/test_cluster.py
+test-all: environment load-tools .venv-witness/ready .venv/base.tar ## the slower suites: browsers, generators, conformance, benchmarks
+	$(BIN)/pytest $(SHARED) -m "thorough and not long" $(ALONE:%=--ignore=%)
+	@# Not captured, because they print recovery times and sizes of images.
+	$(BIN)/pytest -p no:schemathesis -s $(ALONE)
 	$(MAKE) --no-print-directory test-servers
 
 test-servers: .venv/dev ## the API's tests again, on PostgreSQL and Valkey instead of SQLite
@@ -84,6 +86,11 @@ $(BIN)/promtool: | .venv/dev
 	cd .venv && apt-get download -qq -o APT::Sandbox::User=root prometheus
 	dpkg-deb --fsys-tarfile .venv/prometheus_*.deb | tar -x -C .venv --strip-components=2 ./usr/bin/promtool
 	rm .venv/prometheus_*.deb
+
+# Tests build images on it with podman, because they can pull none.
+.venv/base.tar: | .venv/dev
+	$(APT_INSTALL) mmdebstrap podman runc
+	$(AS_ROOT) mmdebstrap --quiet --variant=essential --include=ca-certificates,python3-venv,tzdata bookworm $@
 
 lint: .venv/dev ## check style, types and import layers
 	$(BIN)/ruff check

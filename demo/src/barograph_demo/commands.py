@@ -93,7 +93,8 @@ def demo(
 
     BAROGRAPH_DATABASE_URL, BAROGRAPH_HISTORY_URL and BAROGRAPH_LIMITS_URL put the demo on
     PostgreSQL and Valkey. The data folder remembers them for later starts and commands. With
-    --fresh, the demo deletes its own tables there.
+    --fresh, the demo deletes its own tables there. BAROGRAPH_HOST is the address that the site and
+    the API bind; a container needs 0.0.0.0.
 
     While the demo runs, use the commands below in a second terminal: break a server, read
     captured mail, get a token, a payment proof or a wallet.

@@ -30,15 +30,14 @@ def demo_settings(
 ) -> Settings:
     """The live configuration with the simulated servers' `ports` and shorter limits.
 
-    `taken` holds settings from the environment: database URLs, the log format, metrics and perhaps
-    a witness policy, which replaces the one of the simulated witnesses.
+    `taken` holds settings from the environment: database URLs, the address to bind, the log format,
+    metrics and perhaps a witness policy, which replaces the one of the simulated witnesses.
     """
     places = {name: f"{HOST}:{number}" for name, number in ports.items()}
     macro_url = f"http://{places['macro']}"
     if "witness" in places:
         taken = {"witness_policy": data / POLICY_FILE, **taken}
     return Settings(
-        host=HOST,
         port=port,
         workers=workers,
         data=data,

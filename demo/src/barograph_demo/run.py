@@ -99,13 +99,14 @@ def run_demo(
 ) -> None:
     """Run a demo until it is stopped; a fresh one starts over with an empty record."""
     started = system_clock()
-    given = read_demo_settings(data)  # only these: database servers, witnesses, logs and metrics
+    # Only these: database servers, the address to bind, witnesses, logs and metrics.
+    given = read_demo_settings(data)
     configure_logs("warning", given.log_format)
-    require_free_port(HOST, port)
+    require_free_port(given.host, port)
     names = [name for name in SERVERS if x402 or name != "facilitator"]
     # Witnesses are not among the servers, because they know only the key of their own demo.
     ports = {name: free_port(HOST) for name in (*names, "witness")}
-    taken = ("log_format", "metrics_host", "metrics_names", "metrics_port")
+    taken = ("host", "log_format", "metrics_host", "metrics_names", "metrics_port")
     passed = {name: getattr(given, name) for name in taken}
     if given.witness_policy is not None:
         passed["witness_policy"] = given.witness_policy
