@@ -75,7 +75,7 @@ async def _home(site: Site, charts: ChartReader, log: PublicLog, days: int, at: 
     now = await _market_now(site, view)
     recorded = await or_none(_read_record(site, charts, days))
     briefs, events = _briefs(site, at), recent_events(site.board)
-    status = site.status.status(site.board, at)
+    status, roles = site.status.status(site.board, at), site.cross.roles(site.board)
     history = next(check for check in status.checks if check.name == "history")
     label, rate = ("unknown", None) if now is None else (now.label, now.funding_8h_pct)
     body = site.templates.render(
@@ -83,7 +83,7 @@ async def _home(site: Site, charts: ChartReader, log: PublicLog, days: int, at: 
         now=now,
         **_from_record(view, now, recorded),
         status=status,
-        status_text=headline(status),
+        status_text=headline(status, roles.in_use, roles.primary),
         # Read together with the status, so that the two agree.
         signed=log.last_signed,
         unsigned=detail_html(history.detail, at),
