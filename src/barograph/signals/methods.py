@@ -98,7 +98,9 @@ _, SHORT_EDGE_PCT, LONG_EDGE_PCT, _ = EDGES_PCT
 BREADTH = Bands(("shorts-pay", "balanced", "longs-pay"), (-20, 20), middle=1, margin=3)
 PRESSURE = Bands(("quiet", "normal", "elevated", "extreme"), (20, 90, 99), middle=1, margin=10)
 POSITIONING = Bands(("short-extreme", "typical", "long-extreme"), (5, 95), middle=1, margin=10)
-TREND = Bands(("falling", "flat", "rising"), (-FLAT_COINS_PCT, FLAT_COINS_PCT), middle=1, margin=2.5)
+TREND = Bands(
+    ("falling", "flat", "rising"), (-FLAT_COINS_PCT, FLAT_COINS_PCT), middle=1, margin=2.5
+)
 SPREAD = Bands(("narrow", "typical", "wide"), (10, 90), middle=1, margin=10)
 EQUAL = "equal"
 """The compared venues settled the same."""
