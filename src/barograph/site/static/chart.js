@@ -8,7 +8,6 @@ const RANGES = { "1h": HOUR, "6h": 6 * HOUR, "1d": DAY, "7d": 7 * DAY, "30d": 30
 const INTERVALS = { [MINUTE]: "minute", [HOUR]: "hour", [4 * HOUR]: "4h", [DAY]: "day" };
 const KEPT = { minute: 30 * DAY, liquidations: 90 * DAY, hour: 730 * DAY };
 const AFTER = { load: 120, address: 200, readout: 60 }; // ms without a change; a readout in each frame would drop frames
-const LATE_MS = 20_000;
 const BRIDGED_MS = 5.5 * MINUTE; // a reading counts for 5 minutes
 const EDGE = 0.02; // the empty part of the view after the newest point
 
@@ -18,9 +17,7 @@ const shortest = tool.dataset.minutes ? HOUR / 2 : 6 * HOUR;
 const venues = JSON.parse(tool.dataset.venues);
 const inside = venue === "all" ? venues : venues.filter(({ name }) => name === venue);
 const isOne = inside.length === 1;
-const places = Object.fromEntries(inside.map(({ name }, place) => [name, place]));
-const titles = Object.fromEntries(venues.map(({ name, title }) => [name, title]));
-const quotes = Object.fromEntries(venues.map(({ name, quote }) => [name, quote]));
+const [titles, quotes] = ["title", "quote"].map((key) => Object.fromEntries(venues.map((each) => [each.name, each[key]])));
 const [canvas, field, readout, state, why] = ["canvas", "input", ".chart-readout", ".chart-state", ".chart-why"].map((name) => tool.querySelector(name));
 
 let ahead = 0; // of the server's clock
@@ -62,7 +59,6 @@ function later(name, work, after = AFTER[name]) {
 }
 
 // The view
-
 function period() {
   const span = clamp(view.span, shortest, longest());
   const to = view.end ?? last() + span * EDGE;
@@ -85,11 +81,7 @@ function zoom(factor, at = seen()) {
   look(anchor - ((anchor - from) * length) / span, length);
 }
 
-function pan(share) {
-  const { from, span } = period();
-  look(from + share * span, span);
-}
-
+const pan = (share) => look(period().from + share * period().span, period().span);
 const choose = (range) => changed({ range, span: RANGES[range], end: null });
 
 function changed(next = view) {
@@ -100,7 +92,6 @@ function changed(next = view) {
 }
 
 // The address: #chart=7d, or #chart=2026-11-01T00:00Z_2026-11-03T00:00Z&compare=ETH&read=2026-11-02T14:00Z
-
 function writeAddress() {
   for (const button of tool.querySelectorAll("[data-range]")) button.ariaPressed = String(button.dataset.range === view.range);
   const { from, to } = period();
@@ -125,7 +116,6 @@ function readAddress() {
 }
 
 // A series, loaded from one instant to another
-
 class Series {
   constructor(measure, of, at, step) {
     Object.assign(this, { measure, of, at, step, points: [], loaded: null, version: 0, made: {} });
@@ -134,8 +124,7 @@ class Series {
   // What to load next for a view, if anything: what is kept grows, unless the view is far away.
   missing({ from, to, span }) {
     const days = this.measure === "liquidations" ? KEPT.liquidations : KEPT[INTERVALS[this.step]] ?? KEPT.hour;
-    const start = Math.floor(Math.max(from, edge - days + 2 * HOUR) / this.step) * this.step;
-    const end = Math.min(to, last());
+    const [start, end] = [Math.floor(Math.max(from, edge - days + 2 * HOUR) / this.step) * this.step, Math.min(to, last())];
     if (start >= end) return null;
     if (!this.loaded || start > this.loaded[1] + 2 * span || end < this.loaded[0] - 2 * span) return [start, end];
     if (start < this.loaded[0]) return [start, this.loaded[0]];
@@ -153,11 +142,6 @@ class Series {
     this.loaded = isNext ? [Math.min(from, this.loaded[0]), Math.max(to, this.loaded[1])] : [from, to];
     this.version += 1;
     redraw();
-  }
-
-  // Load again from the step of an instant on.
-  reopen(at) {
-    if (this.loaded) this.loaded[1] = Math.max(this.loaded[0], Math.min(this.loaded[1], Math.floor(at / this.step) * this.step));
   }
 
   index(wanted) { return lowerBound(this.points, wanted, ({ at }) => at); }
@@ -189,10 +173,10 @@ function decode(point, { measure, at }) {
     Object.assign(point, reason ? { venues: [], by_venue: [] } : { venues: [at], by_venue: [point.value] });
     point.missing = reason ? [{ venue: at, reason, last: null }] : [];
   }
-  [point.by, point.held] = [inside.map(() => NaN), inside.map(() => NaN)];
   if (measure !== "funding" && measure !== "open-interest") return point;
-  for (const [index, name] of point.venues.entries()) point.by[places[name]] = point.by_venue[index];
-  for (const { venue: name, last: value } of point.missing) point.by[places[name]] = point.held[places[name]] = value ?? NaN;
+  const last = ({ name }) => point.missing.find((each) => each.venue === name)?.last ?? NaN;
+  point.held = inside.map(last);
+  point.by = inside.map((each) => point.by_venue[point.venues.indexOf(each.name)] ?? last(each));
   if (point.missing.filter(({ last: value }) => value === null).length > point.venues.length) point.value = null;
   return point;
 }
@@ -224,7 +208,6 @@ function shown(measure, of = symbol, at = venue) {
 const other = (which) => which("price", compared.symbol, compared.venue);
 
 // Loading: a newer view ends the requests of an older one. A range may have gaps on both sides of what is kept.
-
 async function load() {
   if (Date.now() < blockedUntil) return later("load", load, blockedUntil - Date.now());
   request.abort();
@@ -232,7 +215,7 @@ async function load() {
   try {
     for (let isOpen = true; isOpen; ) {
       const all = [...MEASURES.map(({ key }) => wanted(key)), ...(compared ? [other(wanted)] : [])].map((each) => [each, each.missing(period())]);
-      if (isSearching) all.splice(0, all.length, [hourly(), hourly().missing(KEPT_LIQUIDATIONS())]);
+      if (isSearching) all.splice(0, all.length, [hourly(), hourly().missing({ from: edge - KEPT.liquidations, to: last(), span: KEPT.liquidations })]);
       const open = all.filter(([, span]) => span !== null);
       isOpen = open.length > 0;
       if (isOpen) say("Loading…");
@@ -270,7 +253,7 @@ function isAbout({ type, symbol: of, symbols, venue: at }) {
 // The pages of an answer; an unknown symbol has none, which is no error
 async function* pages(address, signal) {
   while (address) {
-    const answer = await fetch(address, { signal: AbortSignal.any([signal, AbortSignal.timeout(LATE_MS)]) });
+    const answer = await fetch(address, { signal: AbortSignal.any([signal, AbortSignal.timeout(20_000)]) });
     const off = Date.parse(answer.headers.get("Date")) - Date.now();
     ahead = Math.abs(off) >= 2_000 ? off : 0; // also 0 without a date
     if (answer.status === 404) return;
@@ -284,17 +267,16 @@ async function* pages(address, signal) {
   }
 }
 
-function say(text) {
+function say(text, ...more) {
   state.hidden = text === "";
-  state.replaceChildren(text);
+  state.replaceChildren(text, ...more);
 }
 
 function fail({ message, name, wait = 0 }) {
   const reason = { TimeoutError: "the server did not answer in time", TypeError: "no connection" }[name] ?? message.replace(/\.$/, "");
-  say(`Can't load the data: ${reason}. `);
   blockedUntil = Date.now() + wait * 1_000;
   const words = wait ? `Retry at ${iso(blockedUntil + ahead).slice(11, 19)} UTC` : "Retry";
-  state.append(element("button", { type: "button", className: "copy", disabled: wait > 0, onclick: load }, words));
+  say(`Can't load the data: ${reason}. `, element("button", { type: "button", className: "copy", disabled: wait > 0, onclick: load }, words));
   if (wait) load();
 }
 
@@ -302,21 +284,21 @@ function fail({ message, name, wait = 0 }) {
 function renew() {
   const now = Date.now() + ahead;
   if (view.end !== null || ended || Math.abs(now - edge) < MINUTE) return; // the visitor's clock may have been ahead
-  for (const series of kept.values()) series.reopen(Math.min(edge, now));
+  for (const { loaded, step } of kept.values()) if (loaded) loaded[1] = clamp(Math.floor(Math.min(edge, now) / step) * step, ...loaded);
   [edge, events.isFresh] = [now, false];
   later("load", load, 0);
 }
 
 // What is drawn
-
 const isPartial = (point) => point.missing.length > 0 || point.origin === "backfilled";
 const ofVenues = inside.map((_, index) => ({ by }) => by[index]);
+const totalOf = ({ by }) => by.filter(Number.isFinite).reduce((total, value) => (total || 0) + value, NaN); // with what missing venues last had
 const heldOf = inside.map((_, index) => ({ held }) => held[index]);
 const MEASURES = [
-  { key: "price", share: 4, channels: [({ value }) => value], isDashed: ({ origin }) => origin === "backfilled" },
-  { key: "open-interest", share: 2.2, channels: [...ofVenues, ...heldOf], isDashed: isPartial },
-  { key: "funding", share: 1.8, channels: [({ value, with_missing }) => with_missing ?? value, ...ofVenues], isDashed: isPartial },
-  { key: "liquidations", share: 1.5, channels: [] },
+  { key: "price", name: "Price", share: 4, channels: [({ value }) => value], isDashed: ({ origin }) => origin === "backfilled" },
+  { key: "open-interest", name: "Open interest", share: 2.2, channels: [totalOf, ...ofVenues, ...heldOf], isDashed: isPartial },
+  { key: "funding", name: "Funding", share: 1.8, channels: [({ value, with_missing }) => with_missing ?? value, ...ofVenues], isDashed: isPartial },
+  { key: "liquidations", name: "Liquidations", share: 1.5 },
 ].filter(({ key }) => key !== "liquidations" || inside.some(({ liquidations }) => liquidations !== "none"));
 
 function columnsOf(series) {
@@ -448,14 +430,12 @@ function readColours() {
 }
 
 // The readout: the values at the crosshair, or the newest ones in view, in words
-
 function showReadout() {
   timers.readout = null;
   const [{ from, to }, here] = [period(), seen()];
-  const newest = shown("price").within({ from, to }).findLast(({ value }) => value !== null)?.at;
-  const at = here ?? newest ?? Math.min(to, last());
+  const at = here ?? shown("price").within({ from, to }).findLast(({ value }) => value !== null)?.at ?? Math.min(to, last());
   const kind = here === null ? "newest in view" : isLargest() ? `most liquidations of any hour since ${largest.since}` : isPinned ? "pinned" : "";
-  const values = MEASURES.map(({ key }) => READ[key](at).map((words) => words.replace(/(\d) (?=%)/g, "$1\u00a0"))); // no unit on the next line
+  const values = MEASURES.map((measure) => read(measure, at).map((words) => words.replace(/(\d) (?=%)/g, "$1\u00a0"))); // no unit on the next line
   const rows = [["", moment(at), kind], ...values, ...(isLargest() ? [inThisHour()] : [])];
   const near = here && layout.marks.find((mark) => Math.abs(mark.x - layout.x(here)) < 9)?.events;
   const text = JSON.stringify([rows, near]);
@@ -481,33 +461,33 @@ function eventLink({ at, slug, headline, label }) {
   return [element("a", { href }, headline ?? `regime ${label}`), ` (${moment(at).slice(5, 16)}) `];
 }
 
-const known = (name, measure, at, write) => {
-  const point = shown(measure).nearest(at);
-  return !point || point.value === null ? [name, "no value", without(point)] : [name, ...write(point)];
-};
-const READ = {
-  price: (at) => (compared ? ["Change", changes(at), "since the left edge"] : known("Price", "price", at, (point) => {
-    const count = isOne || point.venues.length === 1 ? titles[point.venues[0]] : `${point.venues.length} venues`;
+function read({ key, name }, at) {
+  if (compared && key === "price") return ["Change", changes(at), "since the left edge"];
+  const { step } = shown(key);
+  const point = shown(key).nearest(key === "liquidations" ? Math.floor(at / step) * step : at);
+  if (!point || point.value === null) return [name, "no value", without(point)];
+  const [value, more] = WORDS[key](point, step);
+  return [name, value, `${more}${without(point, key === "open-interest" ? usd : null)}${point.origin === "backfilled" ? "; from the exchange's own history" : ""}`];
+}
+
+const WORDS = {
+  price: (point) => {
+    const count = point.venues.length === 1 ? titles[point.venues[0]] : `${point.venues.length} venues`;
     const among = venue === "all" ? `at ${titles[point.price_venue]}; ${price(point.low)} to ${price(point.high)} at ${count}` : "";
-    return [`${price(point.value)} ${quotes[point.price_venue ?? venue]}`, `${among}${without(point)}${origin(point)}`];
-  })),
-  "open-interest": (at) => known("Open interest", "open-interest", at, (point) => [usd(point.value), `${byVenue(point, usd)}${without(point, usd)}${origin(point)}`]),
-  funding: (at) => known("Funding", "funding", at, (point) => [`${rate(point.value)} per 8 h`, `${byVenue(point, rate)}${without(point)}${origin(point)}`]),
-  liquidations: (at) => {
-    const { step } = shown("liquidations");
-    return known("Liquidations", "liquidations", Math.floor(at / step) * step, (point) => {
-      const sides = point.disputed ? `${usd(point.value)}, sides disputed` : `longs ${usd(point.long_usd)}, shorts ${usd(point.short_usd)}`;
-      const watched = point.watched < 0.999 ? `; watched ${Math.floor(1_000 * point.watched) / 10} % of the time` : "";
-      const hours = `${iso(point.at).slice(11, 16)}–${iso(point.at + step).slice(11, 16)}`;
-      return [sides, `${hours}, ${point.venues.map((name) => titles[name]).join(", ")}${watched}${without(point)}`];
-    });
+    return [`${price(point.value)} ${quotes[point.price_venue ?? venue]}`, among];
+  },
+  "open-interest": (point) => [usd(point.value), byVenue(point, usd)],
+  funding: (point) => [`${rate(point.value)} per 8 h`, byVenue(point, rate)],
+  liquidations: (point, step) => {
+    const sides = point.disputed ? `${usd(point.value)}, sides disputed` : `longs ${usd(point.long_usd)}, shorts ${usd(point.short_usd)}`;
+    const watched = point.watched < 0.999 ? `; watched ${Math.floor(1_000 * point.watched) / 10} % of the time` : "";
+    return [sides, `${iso(point.at).slice(11, 16)}–${iso(point.at + step).slice(11, 16)}, ${point.venues.map((each) => titles[each]).join(", ")}${watched}`];
   },
 };
 
-const origin = (point) => (point.origin === "backfilled" ? "; from the exchange's own history" : "");
 const byVenue = (point, write) => (venue === "all" ? point.venues.map((name, index) => `${titles[name]} ${write(point.by_venue[index])}`).join(", ") : "");
 
-function without(point, write = null) {
+function without(point, write) {
   const list = (point?.missing ?? []).map(({ venue: name, reason, last: value }) => `${titles[name]} (${reason}${write && value !== null ? `, last ${write(value)}` : ""})`);
   return list.length > 0 ? `; without ${list.join(", ")}` : "";
 }
@@ -518,7 +498,6 @@ function changes(at) {
 }
 
 // Comparison with another coin or venue: "ETH", "Bybit" or "ETH at Bybit"
-
 function compare() {
   const [, name, place] = /^\s*(.*?)(?:\s*(?:\bat\b|@)\s*(\S+))?\s*$/i.exec(field.value);
   const at = venues.find((each) => [each.name, each.title.toLowerCase()].includes((place ?? name).toLowerCase()))?.name;
@@ -529,16 +508,7 @@ function compare() {
   changed();
 }
 
-async function offerNames() {
-  const list = tool.querySelector("datalist");
-  if (list.childElementCount > 0) return;
-  list.append(...venues.map(({ title }) => new Option(title)));
-  const { load: loadNames } = await import(document.querySelector("[data-find]").dataset.find);
-  list.append(...(await loadNames()).filter(({ kind }) => kind === "Coin").map(({ title }) => new Option(title)));
-}
-
 // Downloads of what is shown, with a script that is loaded on first use
-
 async function download(kind) {
   const { saveImage, saveTable } = await import(tool.dataset.downloads);
   const [{ from, to }, here] = [period(), isPinned ? seen() : null];
@@ -561,7 +531,6 @@ async function download(kind) {
 }
 
 // Pointers: one pans, or selects a period with Shift; two zoom
-
 const pointers = new Map();
 let drag = null;
 
@@ -644,9 +613,8 @@ function hideCross() {
 }
 
 function leave() {
-  isPinned = false;
-  hideCross();
-  later("address", writeAddress);
+  [isPinned, cross] = [false, null];
+  changed();
   canvas.blur();
 }
 
@@ -666,9 +634,7 @@ function useKey(event) {
 }
 
 // The hour with the most liquidations of all that are kept, pinned, with half a day on each side
-
 const hourly = () => seriesOf("liquidations", HOUR, symbol, venue);
-const KEPT_LIQUIDATIONS = () => ({ from: edge - KEPT.liquidations, to: last(), span: KEPT.liquidations });
 
 function pinLargest() {
   const watched = hourly().points.find(({ value }) => value !== null);
@@ -676,8 +642,7 @@ function pinLargest() {
   largest = mostIn(hourly().points);
   problem = largest ? "" : watched ? `We saw no liquidations of ${coin} since ${since}.` : `We have no liquidations of ${coin}. ${NOT_KEPT}`;
   if (!largest) return changed();
-  largest = { at: largest.at, since };
-  [isPinned, cross] = [true, largest.at];
+  [isPinned, cross, largest] = [true, largest.at, { at: largest.at, since }];
   look(largest.at - DAY / 2, DAY);
 }
 
@@ -696,7 +661,6 @@ for (const [kind, work] of Object.entries(HANDLERS)) canvas.addEventListener(kin
 canvas.addEventListener("wheel", useWheel, { passive: false });
 canvas.addEventListener("blur", () => readout.removeAttribute("aria-live"));
 tool.addEventListener("click", useButton);
-field.addEventListener("focus", () => offerNames().catch(() => {}));
 field.addEventListener("change", compare);
 addEventListener("hashchange", readAddress);
 document.addEventListener("renewed", renew);

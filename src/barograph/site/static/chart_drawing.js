@@ -8,7 +8,6 @@ const TIME_STEPS = [...[1, 2, 5, 10, 15, 30].map((count) => count * MINUTE), ...
   ...[1, 2, 7, 14, 28, 56, 91, 182, 364].map((count) => count * DAY)];
 const HEIGHTS = { events: 20, times: 24, title: 18, gap: 12, note: 14, head: 44 };
 const CLUSTER_PX = [12, 24, 48]; // closer events share a mark; the wider ones if there would be a row of marks
-const HATCH_PX = 5;
 const NOTE_PX = 10;
 const FONT = 'ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif';
 const UNITS = [["T", 1e12], ["B", 1e9], ["M", 1e6], ["k", 1e3]];
@@ -186,7 +185,7 @@ function scaleOf({ drawn, hasZero }, view, height) {
 
 const KINDS = {
   line: { range: lineRange, draw: drawLine },
-  stack: { range: stackRange, draw: drawStack },
+  stack: { range: (shape, view) => [0, lineRange({ ...shape, channel: 0 }, view)[1]], draw: drawStack },
   bars: { range: ({ bars }) => [Math.min(0, ...bars.map(({ short }) => -short)), Math.max(...bars.map(({ long, total }) => total ?? long))], draw: drawBars },
 };
 
@@ -240,35 +239,24 @@ function drawDense(c, columns, { low, high, last }, { view, colour, x, height })
   }
 }
 
-// The sum of the venues, with what the missing ones last had; NaN if nothing is known
-function sum({ channels }, count, index) {
-  const known = channels.slice(0, count).map(({ last }) => last[index]).filter(Number.isFinite);
-  return known.length > 0 ? known.reduce((total, value) => total + value) : NaN;
-}
-
-function stackRange({ columns, venues }, view) {
-  const [begin, end] = visible(columns, view);
-  let most = -Infinity;
-  for (let index = begin; index < end; index += 1) most = Math.max(most, sum(columns, venues.length, index) || 0);
-  return [0, most];
-}
-
 // One area per venue, hatched where it is missing and had this last. Partial sums have a dashed edge.
+// The channels are the sum, the venues, and what missing venues last had.
 function drawStack(c, { columns, venues }, { view, colours, x, y }) {
   const { at, channels, dashed } = columns;
-  for (const indexes of connected(columns, venues.length, view)) {
+  for (const indexes of connected(columns, view)) {
     const across = indexes.map((index) => x(at[index]));
     const heights = indexes.map(() => 0);
     let below = indexes.map(() => y(0));
     for (const [number, colour] of venues.entries()) {
-      const above = indexes.map((index, place) => y((heights[place] += channels[number].last[index] || 0)));
+      const above = indexes.map((index, place) => y((heights[place] += channels[1 + number].last[index] || 0)));
       c.globalAlpha = 0.75;
       c.fillStyle = colour;
       fillArea(c, across, below, above);
       c.globalAlpha = 1;
-      const bottoms = below;
-      const held = indexes.map((index, place) => ({ left: across[place], top: above[place], bottom: bottoms[place], isHeld: channels[venues.length + number].last[index] > 0 }));
-      hatch(c, held.filter(({ isHeld }) => isHeld), colours.ground);
+      for (const [place, index] of indexes.entries()) { // in each fifth pixel
+        if (!(channels[1 + venues.length + number].last[index] > 0) || across[place] % 5 > across[place - 1] % 5) continue;
+        fill(c, colours.ground, Math.round(across[place]), above[place], 1, below[place] - above[place]);
+      }
       below = above;
     }
     c.beginPath();
@@ -280,11 +268,11 @@ function drawStack(c, { columns, venues }, { view, colours, x, y }) {
 }
 
 // The indexes of neighbouring columns in which a venue is known
-function connected(columns, count, view) {
+function connected(columns, view) {
   const [begin, end] = visible(columns, view);
   const runs = [];
   for (let index = begin; index < end; index += 1) {
-    if (Number.isNaN(sum(columns, count, index))) continue;
+    if (Number.isNaN(columns.channels[0].last[index])) continue;
     if (runs.at(-1)?.at(-1) === index - 1 && !columns.gap[index]) runs.at(-1).push(index);
     else runs.push([index]);
   }
@@ -309,22 +297,9 @@ function drawBars(c, { bars }, { colours, x, y }) {
     for (const [value, colour] of sides) {
       const [top, bottom] = [Math.min(y(value), y(0)), Math.max(y(value), y(0))];
       fill(c, colour, left, top, right - left, bottom - top);
-      if (isPartial) hatch(c, Array.from({ length: right - left }, (_, index) => ({ left: left + index, top, bottom })), colours.ground);
+      if (isPartial) for (let level = bottom - 3; level > top; level -= 5) fill(c, colours.ground, left, level, right - left, 1);
     }
   }
-}
-
-// Upright strokes over what is known only in part
-function hatch(c, strokes, colour) {
-  c.beginPath();
-  let hatchedAt = -Infinity;
-  for (const { left, top, bottom } of strokes) {
-    if (left - hatchedAt < HATCH_PX) continue;
-    hatchedAt = left;
-    c.moveTo(left, bottom);
-    c.lineTo(left + 3, top);
-  }
-  if (strokes.length > 0) stroke(c, colour, 1);
 }
 
 // Events close to each other share a mark with their number, so that marks never become a row.
