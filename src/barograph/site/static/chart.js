@@ -410,7 +410,7 @@ function draw() {
 
 function content(width, height) {
   const at = seen();
-  return { width, height, view: period(), panes: panes(), events: events.list, selected, colours, cross: at && { at, dots: dots(at) } };
+  return { width, height, view: period(), panes: panes(), events: events.list, selected, colours, isLoading: !state.hidden, cross: at && { at, dots: dots(at) } };
 }
 
 function dots(at) {
@@ -441,7 +441,7 @@ function showReadout() {
   const text = JSON.stringify([rows, near]);
   if (text === readout.dataset.text) return;
   readout.dataset.text = text;
-  readout.replaceChildren(...rows.map(([name, value, more]) => element("p", {}, element("b", {}, `${name} ${value}`.trim()), more ? ` ${more}` : "")));
+  readout.replaceChildren(...rows.map(([name, value, more]) => element("p", {}, element("b", {}, `${name} ${value}`.trim()), more ? ` ${more.replace(/^; /, "")}` : "")));
   if (near) readout.append(element("p", {}, element("b", {}, "Events "), ...near.slice(-3).flatMap(eventLink), near.length > 3 ? `and ${near.length - 3} earlier` : ""));
 }
 

@@ -147,7 +147,7 @@ function timeLabel(at, step) {
   return step > 90 * DAY ? when.slice(8, 16) : `${Number(when.slice(5, 7))} ${when.slice(8, 11)}`;
 }
 
-function drawPane(c, { view, colours }, place, { left, right, x, isNarrow: isSmall }) {
+function drawPane(c, { view, colours, isLoading }, place, { left, right, x, isNarrow: isSmall }) {
   const { pane, top, bottom } = place;
   const { low, high, marks, step, isKnown } = (place.scale = scaleOf(pane, view, bottom - top));
   place.y = (value) => bottom - ((value - low) / (high - low)) * (bottom - top);
@@ -162,7 +162,7 @@ function drawPane(c, { view, colours }, place, { left, right, x, isNarrow: isSma
   c.clip();
   for (const shape of pane.drawn) KINDS[shape.kind].draw(c, shape, { view, colours, right, x, y: place.y });
   c.restore();
-  if (!isKnown) text(c, "Nothing recorded for this period", (left + right) / 2, (top + bottom) / 2, colours.quiet, { align: "center" });
+  if (!isKnown && !isLoading) text(c, "Nothing recorded for this period", (left + right) / 2, (top + bottom) / 2, colours.quiet, { align: "center" });
 }
 
 // From the lowest to the highest value in view, with round marks inside
