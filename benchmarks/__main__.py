@@ -36,6 +36,7 @@ SUBJECTS = (
     "postgresql",
     "readers",
     "footprint",
+    "install",
     "first_start",
     "world",
     "chart",

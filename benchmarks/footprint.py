@@ -12,7 +12,6 @@ from barograph.kit.database import Database
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.documents import MARKET_STATE_PATH
 from barograph.markets.frames import FRAME_STEP, stored
 from barograph.markets.store import FRAME_MS, MINUTE_DAYS, ReadingRow, Resolution, record_rows
 from barograph.venues.records import Frame, PastValues
@@ -27,16 +26,11 @@ YEAR_DAYS, MB = 365, 1e6
 
 
 def measure(plan: bench.Plan, folder: Path) -> bench.Section:
-    """Start the web over a database that a collector has filled, then perhaps the demo twice."""
+    """Start the web over a database that a collector has filled, then fill a disk."""
     publish_market(benchmark_settings(folder))
     starts = plan.size(STARTS, 1)
     seconds = median(_seconds_to_serve(folder) for _ in range(starts))
     figures = [bench.Figure("`barograph serve`", f"{seconds:.2f} s (median of {starts})")]
-    if plan.is_full:
-        figures += [
-            bench.limited(f"`barograph demo`, {name}", _seconds_to_demo(folder), "s")
-            for name in ("new folder", "again")
-        ]
     figures += asyncio.run(_disk(folder, CONTRACTS if plan.is_full else CONTRACTS // 10))
     return bench.Section(TITLE, figures)
 
@@ -99,14 +93,4 @@ def _frame(contracts: int) -> Frame:
 def _seconds_to_serve(folder: Path) -> float:
     started = time.monotonic()
     with bench.web_service(benchmark_settings(folder)):
-        return time.monotonic() - started
-
-
-def _seconds_to_demo(folder: Path) -> float:
-    """The whole demo; in a new folder, its 60 simulated days included."""
-    port = bench.unused_port()
-    command = (*bench.BAROGRAPH, "demo", "--port", str(port), "--data", str(folder / "demo"))
-    started = time.monotonic()
-    with bench.running(command, log=folder / "demo.log") as child:
-        bench.until(lambda: bench.answers(port, MARKET_STATE_PATH), child)
         return time.monotonic() - started

@@ -46,6 +46,11 @@ def test_links_between_pages_lead_to_a_file_and_a_heading(page: Path) -> None:
         assert not anchor or anchor in _anchors(target), link
 
 
+def test_the_readme_links_each_page_once() -> None:
+    links = re.findall(r"\]\((docs/[a-z-]+\.md)", (DOCS.parent / "README.md").read_text("utf-8"))
+    assert sorted(links) == sorted(f"docs/{page.name}" for page in DOCS.glob("*.md"))
+
+
 def test_every_setting_is_documented() -> None:
     page = (DOCS / "settings.md").read_text("utf-8")
     for name in Settings.model_fields:

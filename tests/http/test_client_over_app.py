@@ -154,7 +154,7 @@ def test_an_agent_writes_previews_pauses_and_deletes_an_alert(way: str, tmp_path
             assert reader.read("alerts") == {"alerts": [made]}
             assert reader.read("change_alert", made["id"], "paused")["state"] == "paused"
             assert reader.read("alert_messages", after=0) == {"messages": []}
-            with pytest.raises(InvalidRequest, match="the rule can.t fire"):
+            with pytest.raises(InvalidRequest, match=r"the rule can.t fire"):
                 reader.read("create_alert", "funding", **{**rule, "value": 50})
             assert reader.read("delete_alert", made["id"]) == b""
             with pytest.raises(NotFound):

@@ -27,7 +27,7 @@ READY = {
 COMMAND_SECONDS = 400
 NEEDED = (
     *("Makefile", "pyproject.toml", "client/pyproject.toml", "demo/pyproject.toml", "deploy"),
-    *("requirements.txt", "requirements-demo.txt", "requirements-pip.txt"),
+    *("requirements.txt", "requirements-demo.txt", "requirements-build.txt"),
 )
 
 
