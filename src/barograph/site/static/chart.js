@@ -347,7 +347,7 @@ function decimals(value, step) {
 
 // The change since the first known price in view, in percent
 const base = (series) => series.within(period()).find(({ value }) => value !== null);
-const change = (series) => (value) => (value / base(series)?.value - 1) * 100;
+const change = (series, from = base(series)?.value) => (value) => (value / from - 1) * 100;
 
 // A coin that was listed later than the left edge says from when its change counts.
 function named([series, colour, name]) {
