@@ -147,6 +147,7 @@ _SMALL = """() => [...document.querySelectorAll("a[href], button, input, select,
     "address", ["/", "/markets", "/markets/BTC", "/funding", "/open-interest", "/liquidations"]
 )
 def test_a_phone_has_targets_for_fingers_and_no_endless_page(address: str, look: Look) -> None:
+    look.page.emulate_media(media="screen")
     look.visit(address, PHONE)
     assert look.page.evaluate("document.documentElement.scrollHeight") < 12_000
     assert look.page.evaluate(_SMALL) == []
