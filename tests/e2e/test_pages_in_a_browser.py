@@ -154,7 +154,7 @@ def test_a_phone_has_targets_for_fingers_and_no_endless_page(address: str, look:
     if address == "/markets":
         rows = look.page.locator(".perpetuals tbody tr")
         assert rows.locator("visible=true").count() == 60 < rows.count()
-        look.page.get_by_label("Show all").check()
+        look.page.get_by_text("More than 60 rows: show all").click()
         assert rows.locator("visible=true").count() == rows.count()
 
 
