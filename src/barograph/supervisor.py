@@ -37,15 +37,26 @@ class Supervisor:
     def __init__(self) -> None:
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._stop_seconds: dict[str, float] = {}
+        self._held: set[str] = set()
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = asyncio.Event()
         self._misconfigured: str | None = None
 
-    async def start(self, child: Child) -> None:
-        """Start a child, and restart it whenever it ends."""
+    async def start(self, child: Child, *, is_held: bool = False) -> None:
+        """Start a child, and restart it whenever it ends.
+
+        A held one loads its program and then waits until it is released.
+        """
         self._stop_seconds[child.name] = child.stop_seconds
+        if is_held:
+            self._held.add(child.name)
         await self._spawn(child)
         self._tasks.append(asyncio.create_task(self._keep(child)))
+
+    def release(self, name: str) -> None:
+        """Let a held child begin."""
+        self._held.discard(name)
+        _close_stdin(self._processes[name])
 
     async def until_stopped(self, ready: Callable[[], Awaitable[None]]) -> None:
         """Call `ready`, then wait for Ctrl-C or SIGTERM; either ends it before it is ready, too.
@@ -97,6 +108,7 @@ class Supervisor:
                 await self._spawn(child)
 
     async def _spawn(self, child: Child) -> None:
+        pipes = asyncio.subprocess
         inherited = {name: text for name, text in os.environ.items() if not is_setting(name)}
         self._processes[child.name] = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -105,10 +117,17 @@ class Supervisor:
             *child.arguments,
             f"--child={os.getpid()}",
             env={**inherited, **child.environment},
-            stdin=asyncio.subprocess.DEVNULL,
+            stdin=pipes.PIPE if child.name in self._held else pipes.DEVNULL,
             # A session of its own: Ctrl-C reaches only the supervisor, which stops in order.
             start_new_session=True,
         )
+        if child.name not in self._held:  # perhaps no longer, if it was released meanwhile
+            _close_stdin(self._processes[child.name])
+
+
+def _close_stdin(process: asyncio.subprocess.Process) -> None:
+    if process.stdin is not None:
+        process.stdin.close()
 
 
 async def _end(process: asyncio.subprocess.Process, seconds: float) -> None:

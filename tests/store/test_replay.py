@@ -17,6 +17,8 @@ from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.settings import Settings
 from barograph_demo.configuration import demo_settings
+from barograph_demo.replay.observations import Sample
+from barograph_demo.replay.older import add_older_samples, lacking
 from barograph_demo.replay.replay import MAX_ROWS, moments, replay
 from barograph_demo.world.world import World
 from support.clock import START, HandClock
@@ -37,6 +39,10 @@ TABLES = {
     "reports": "SELECT contract, at, revision, funding_rate_pct, read_at FROM settlement_reports "
     "ORDER BY 1, 2, 3",
 }
+
+
+LOSE_FRAME = "DELETE FROM frames WHERE venue = 'bybit' AND at = $1"
+LOSE_ROWS = "DELETE FROM readings WHERE venue <> 'bybit' AND at = $1"
 
 
 class CountingDatabase(SQLiteDatabase):
@@ -74,6 +80,9 @@ class Past:
         world = World(5, EPOCH)
         return asyncio.run(replay(self.settings, world, databases, self.clock, lambda *_: None))
 
+    def lacking(self) -> list[Sample]:
+        return asyncio.run(self.database.read(lambda tx: lacking(tx, EPOCH, START)))
+
     def rows(self, table: str) -> list[Row]:
         return asyncio.run(self.database.fetch(TABLES[table]))
 
@@ -82,7 +91,7 @@ class Past:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Past]:
     """A past that was carried in one go."""
     past = Past(tmp_path_factory.mktemp("replay") / "whole")
-    assert past.carry() == len(list(moments(EPOCH, START)))
+    assert past.carry() == len(moments(EPOCH, START))
     yield past
     asyncio.run(past.database.close())
 
@@ -94,13 +103,13 @@ def empty(tmp_path: Path) -> Iterator[Past]:
     asyncio.run(past.database.close())
 
 
-def test_the_past_is_replayed_hourly_and_then_every_five_minutes() -> None:
-    todo = list(moments(EPOCH, START))
+def test_the_past_is_judged_every_four_hours_and_then_every_hour() -> None:
+    todo = moments(EPOCH, START)
     steps = [after - before for before, after in pairwise([EPOCH, *todo])]
     assert todo[-1] == START
-    assert set(steps[:20]) == {HOUR}
-    assert set(steps[-288:-1]) == {5 * MINUTE}
-    assert list(moments(START, START)) == []
+    assert set(steps[1:10]) == {4 * HOUR}
+    assert set(steps[-25:-1]) == {HOUR}
+    assert moments(START, START) == []
 
 
 def test_no_transaction_of_the_replay_is_large_and_nothing_is_missing(whole: Past) -> None:
@@ -116,15 +125,28 @@ def test_an_interrupted_replay_gives_the_same_record(whole: Past, empty: Past) -
     empty.carry()
     before = empty.rows("readings")
     empty.clock.now = START
-    assert empty.carry() == len(list(moments(START - 10 * HOUR, START)))
+    assert empty.carry() == len(moments(START - 10 * HOUR, START))
     assert empty.carry() == 0
     assert set(before) <= set(empty.rows("readings"))
-    for table in ("liquidations", "watched", "readings in use"):
+    for table in ("liquidations", "watched"):
         assert empty.rows(table) == whole.rows(table)
     # Reports have the time when they were read.
     assert [row[:-1] for row in empty.rows("reports")] == [r[:-1] for r in whole.rows("reports")]
-    # It keeps the hours that were recent then, which a replay in one go skips at standby venues.
+    # It keeps the hours that were recent then, which a replay in one go judges every four hours.
     assert set(_hourly(empty)) >= set(_hourly(whole))
+
+
+def test_older_samples_follow_and_a_later_start_adds_those_that_lack(whole: Past) -> None:
+    lost = START // (4 * HOUR) * 4 * HOUR - 2 * DAY
+    assert Sample(lost + 10 * MINUTE, True) in whole.lacking()
+    assert Sample(lost, False) in whole.lacking()
+
+    asyncio.run(add_older_samples(World(5, EPOCH), whole.database, START))
+
+    assert whole.lacking() == []
+    asyncio.run(whole.database.write(lambda tx: tx.execute(LOSE_FRAME, lost)))
+    asyncio.run(whole.database.write(lambda tx: tx.execute(LOSE_ROWS, lost)))
+    assert whole.lacking() == [Sample(lost, True), Sample(lost, False)]
 
 
 def test_the_replay_refuses_a_folder_with_a_running_collector(empty: Past) -> None:

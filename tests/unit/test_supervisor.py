@@ -85,6 +85,21 @@ async def test_other_settings_reach_no_child(
         assert "BAROGRAPH_NO_SUCH_SETTING" not in child.environ()
 
 
+async def test_a_held_child_begins_when_it_is_released_also_if_it_died_before(
+    tmp_path: Path,
+) -> None:
+    data = tmp_path / "data"
+    environment = {"BAROGRAPH_DATA": str(data), "BAROGRAPH_PORT": str(unused_port())}
+    async with supervising() as supervisor:
+        await supervisor.start(Child("web", ["serve"], environment), is_held=True)
+        (first,) = children()
+        first.kill()
+        await until(lambda: any(child.pid != first.pid for child in children()))
+        assert not data.exists()
+        supervisor.release("web")
+        await until((data / "barograph.sqlite3").exists)
+
+
 async def test_a_signal_ends_the_waiting_also_before_all_is_ready() -> None:
     async def ready() -> None:
         os.kill(os.getpid(), signal.SIGTERM)

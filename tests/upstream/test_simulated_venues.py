@@ -23,11 +23,16 @@ from websockets.typing import Origin
 from barograph.errors import ConfigurationError
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
 from barograph.venues.bybit.decode import decode_tickers
-from barograph.venues.bybit.history import decode_ratios
+from barograph.venues.bybit.history import decode_rates, decode_ratios
 from barograph.venues.bybit.messages import Batch, decode_message
 from barograph.venues.kit.contract_cache import Contract as ListedContract
 from barograph.venues.kit.past_pages import newest_share
-from barograph_demo.replay.observations import liquidation_of, long_accounts_of, perpetual_of
+from barograph_demo.replay.observations import (
+    liquidation_of,
+    long_accounts_of,
+    perpetual_of,
+    settled_rates_of,
+)
 from barograph_demo.servers import binance_rest, rest
 from barograph_demo.servers.binance import BAN_MS as BINANCE_BAN_MS
 from barograph_demo.servers.binance import running_binance
@@ -207,6 +212,10 @@ def test_the_replay_observes_what_the_service_reads_from_the_exchange(
         share = long_accounts_of(WORLD, contract, at)
         assert share == newest_share(decode_ratios(whole, name), name)
         assert 0 <= at - share.sampled_at < 5 * MINUTE
+        query = {"symbol": name, "startTime": str(EPOCH), "endTime": str(at), "limit": "200"}
+        whole = msgspec.json.encode(ask_bybit(at, "funding/history", **query))
+        rates = settled_rates_of(WORLD, contract, EPOCH, at)
+        assert {rate.at: rate.funding_rate_pct for rate in rates} == decode_rates(whole, name)
     batches = map(decode_message, liquidation_messages(WORLD, at, at + HOUR))
     sent = [each for batch in batches if isinstance(batch, Batch) for each in batch.liquidations]
     ours = map(liquidation_of, WORLD.liquidations(at, at + HOUR))

@@ -82,8 +82,9 @@ def demo(
 ) -> None:
     """Run the complete service on simulated data. It needs no network and no account.
 
-    The first start replays 60 simulated days, which takes less than a minute. Later starts in the
-    same folder continue the same simulation and ignore --seed.
+    The first start replays 60 simulated days before the site opens. Older samples of the charts
+    follow while it serves. Later starts in the same folder continue the same simulation and ignore
+    --seed.
 
     With --fresh, the demo shows the first minutes of a live service. It replays nothing, and later
     starts in the same folder don't either. The collector back-fills the last 30 days from the

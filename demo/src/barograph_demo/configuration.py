@@ -100,7 +100,7 @@ publish no past ones.
 
 
 def welcome(settings: Settings, seconds: float, token: str, *, is_fresh: bool = False) -> str:
-    """The text of a demo that is ready: addresses, commands to try and a token."""
+    """The text of a demo that is ready: commands to try, a token and at last the addresses."""
     base = settings.base_url
     called = Path(sys.argv[0])
     program = f"{sys.executable} -m barograph" if called.suffix == ".py" else called
@@ -108,52 +108,33 @@ def welcome(settings: Settings, seconds: float, token: str, *, is_fresh: bool = 
     buying = ""
     if settings.takes_payments:
         buying = f"""
-  Buy Feed      {base}/api/x402/feed (needs a payment proof; the money is simulated)
-  Get a proof   {program} demo proof --wallet none {folder}
+  Get a proof   {program} demo proof --wallet none {folder} (for {base}/api/x402/feed)
   Get a wallet  {program} demo wallet {folder} (for an x402 client of your own)"""
     return f"""\
 The Barograph demo is ready after {seconds:.1f} s. All of its data is simulated.
 {_FRESH if is_fresh else ""}
-Open:
-  Site          {base}/
-  Developers    {base}/developers
-  Market state  {base}/api/agent/market-state
-  A perpetual   {base}/api/agent/derivatives?symbol=ETH
-  Perpetuals    {base}/api/v1/perpetuals
-  All venues    {base}/markets (API: {base}/api/v1/cross)
-  A series      {base}/api/v1/series/funding?symbol=ETH
-  Events        {base}/api/v1/events (add /stream to wait for more)
-  Briefs        {base}/api/agent/briefs
-  Signals       {base}/api/v1/signals
-  A badge       {base}/badge/regime.svg
-  Status        {base}/api/status
-  History       {base}/api/history/checkpoint
-  Feed          {base}/api/feed/now (needs a bearer token)
-  Exchanges     {settings.exchange_rest_url} (simulated Bybit v5)
-{_exchanges(settings)}
-
 Try in a second terminal:
   Create a key  {program} keys create --email you@example.com {folder}
-  Read mail     {program} demo mail {folder}
-                (first ask for a key at {base}/developers)
-  Get a token   {program} demo token --tier feed {folder}{buying}
-  Phone         {settings.demo_phone_url} (mails and messages of alerts)
-  Break it      {program} demo fault bybit on {folder}
+  Read mail     {program} demo mail {folder} (ask for a key at {base}/developers)
+  Get a token   {program} demo token --tier feed {folder} (for {base}/api/feed/now){buying}
+  Break it      {program} demo fault bybit on {folder} (`off` repairs it)
                 (or {", ".join(VENUES)}; `--kind list` shows how)
-  Repair it     {program} demo fault bybit off {folder}
 
 Bearer token of a Feed subscriber, valid for one hour:
 {token}
 
 Data folder: {settings.data}{_servers(settings)}
+Exchanges:   {settings.exchange_rest_url} (simulated Bybit v5){_exchanges(settings)}
+Phone:       {settings.demo_phone_url} (mails and messages of alerts)
+API:         {base}/developers, such as {base}/api/agent/market-state
+Status:      {base}/api/status
+Site:        {base}/
 Ctrl-C stops everything."""
 
 
 def _exchanges(settings: Settings) -> str:
     """The addresses of the venues beside Bybit."""
-    return "\n".join(
-        f"{'':16}{settings.venue_url(venue)} (simulated {venue.capitalize()})" for venue in VENUES
-    )
+    return "".join(f", {settings.venue_url(each)} ({each.capitalize()})" for each in VENUES)
 
 
 def _servers(settings: Settings) -> str:

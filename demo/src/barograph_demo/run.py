@@ -3,10 +3,11 @@
 import asyncio
 import gc
 import json
+import logging
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -21,6 +22,7 @@ from barograph.cli.common import (
     change_ledger,
     make_folder,
     progress_bar,
+    published_snapshot,
     read_demo_settings,
     read_settings,
     stored_log_keys,
@@ -36,11 +38,12 @@ from barograph.history.ledger import Ledger
 from barograph.history.records import KINDS, Leg, Proposal, Version
 from barograph.history.signing import load_history_key
 from barograph.kit.clock import system_clock
-from barograph.kit.database import Database
+from barograph.kit.database import Database, DatabaseUnavailable
 from barograph.kit.logs import configure_logs
 from barograph.kit.opening import open_database
 from barograph.kit.operating_system import free_port, lock_folder, require_free_port
 from barograph.kit.timestamps import DAY, SECOND
+from barograph.markets.view import PERPETUALS
 from barograph.settings import PHONE_FILE, PREFIX, Settings
 from barograph.supervisor import Child, Supervisor
 from barograph_client.audit.notes import LOG_KEY, Key
@@ -53,6 +56,7 @@ from barograph_demo.databases import (
     store_urls,
 )
 from barograph_demo.files import load_or_create_anchor
+from barograph_demo.replay.older import add_older_samples
 from barograph_demo.replay.replay import replay
 from barograph_demo.servers.control import HOST, ServerAddress
 from barograph_demo.servers.exchange import run_exchange
@@ -74,10 +78,13 @@ from barograph_demo.world.macro import MacroWorld
 from barograph_demo.world.venues import VENUES
 from barograph_demo.world.world import World
 
+log = logging.getLogger(__name__)
+
 SERVERS = ("exchange", "mail", "macro", "identity", "facilitator", *VENUES, "phone")
 """The simulated servers; the exchange is Bybit."""
 
 READY_SECONDS = 60
+VENUES_SECONDS = 10
 PERIOD_DAYS = 30
 
 EXPIRED = "expired"
@@ -263,6 +270,16 @@ async def _replay_past(settings: Settings, world: World) -> None:
         await history.close()
 
 
+async def _add_older_samples(settings: Settings, world: World) -> None:
+    database = open_database(settings.database_address, statement_ms=READY_SECONDS * SECOND)
+    try:
+        await add_older_samples(world, database, system_clock())
+    except DatabaseUnavailable as error:
+        log.warning("older samples not added", extra={"reason": str(error), "do": "start again"})
+    finally:
+        await database.close()
+
+
 async def _stoppable(work: Coroutine[Any, Any, None]) -> None:
     """Run work that Ctrl-C or SIGTERM interrupts, however often they come."""
     task = asyncio.ensure_future(work)
@@ -284,6 +301,8 @@ async def _supervise(
 
     async def ready() -> None:
         await _until_200(f"{settings.base_url}/api/agent/market-state")
+        with suppress(TimeoutError, DatabaseUnavailable):  # totals are partial until then
+            await asyncio.wait_for(_until_read(settings, started), VENUES_SECONDS)
         places = {name: f"{HOST}:{port}" for name, port in ports.items() if name != "mail"}
         draft = running.with_suffix(".draft")
         paid = {name: text for name, text in environment.items() if "_X402_" in name}
@@ -293,15 +312,20 @@ async def _supervise(
         token = demo_token(settings.data, "feed", system_clock(), settings.identity_url)
         click.echo(welcome(settings, seconds, token, is_fresh=past is None))
         sys.stdout.flush()
+        if past is not None:
+            await _add_older_samples(settings, past)
 
     try:
-        # It doesn't need the past, so it starts while that is replayed.
+        # The servers don't need the past; the others load their programs while that is replayed.
         await supervisor.start(Child("exchange", _world_arguments(settings, ports), environment))
+        web = Child("web", ["serve"], environment, settings.stop_seconds + 2)
+        for child in (Child("collector", ["collect"], environment), web):
+            await supervisor.start(child, is_held=True)
         if past is not None:
             await _stoppable(_replay_past(settings, past))
         await _until_200(f"{settings.exchange_rest_url}/v5/market/time")
-        await supervisor.start(Child("collector", ["collect"], environment))
-        await supervisor.start(Child("web", ["serve"], environment, settings.stop_seconds + 2))
+        for name in ("collector", "web"):
+            supervisor.release(name)
         await supervisor.until_stopped(ready)
     finally:
         running.unlink(missing_ok=True)
@@ -313,6 +337,17 @@ def _world_arguments(settings: Settings, ports: Mapping[str, int]) -> list[str]:
     for name, port in ports.items():
         arguments += ["--port" if name == "exchange" else f"--{name}-port", str(port)]
     return arguments
+
+
+async def _until_read(settings: Settings, since: int) -> None:
+    """Wait until the collector has read every venue."""
+    for venue in VENUES:
+        feed = PERPETUALS.of(venue)
+        while True:
+            reading = await asyncio.to_thread(published_snapshot, settings, feed)
+            if reading is not None and reading.as_of >= since:
+                break
+            await asyncio.sleep(0.05)
 
 
 async def _until_200(address: str) -> None:

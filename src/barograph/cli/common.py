@@ -161,6 +161,7 @@ def begin_service(settings: Settings, child: int | None) -> None:
     """Check the folder and the databases before `serve` or `collect` changes anything."""
     if child is not None:  # the parent checked everything, and may be a demo
         die_with_parent(child)
+        sys.stdin.read()  # until the parent lets it begin
     configure_logs(settings.log_level, settings.log_format)
     if child is not None:
         make_folder(settings.data)

@@ -296,6 +296,8 @@ class MarketJudge:
         )
         outage = None if now is None or not self.is_in_use else self._outage(reading.as_of)
         sides = self._disputed_sides(reading.as_of if now is None else now)
+        if self._evidence_before is not None:  # a part between two readings writes no briefs
+            previous = self._evidence_before.regime
         evidence = self._evidence(reading, (previous, self.regime), closed[-1:], outage)
         self._settled = []
         self._evidence_before = evidence

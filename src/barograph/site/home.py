@@ -123,7 +123,7 @@ def _from_record(site: Site, now: MarketNow | None, recorded: Recorded | None) -
         shown["rows"] = [
             (asset.symbol, figures_of(asset, now.in_use, weeks)) for asset in now.assets
         ]
-        shown["market_row"] = market_figures(now.totals, now.missing)
+        shown["market_row"] = market_figures(now.totals)
         venue = site.series.liquidation_venue
         contracts = site.markets.contracts(site.board, venue)
         shown["movers"] = [*now.movers, hour_movers(venue, contracts, hour)]

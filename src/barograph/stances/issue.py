@@ -6,6 +6,7 @@ stances are still published, but as not durable.
 
 import json
 import logging
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -111,8 +112,10 @@ class StanceIssuer:
         self._events: dict[str, list[VersionEvent]] = {}
         self._ends: dict[str, ChainEnd] = {}
 
-    async def issue(self, lease: Lease) -> Stances:
+    async def issue(self, lease: Lease, kinds: Collection[str] = KINDS) -> Stances:
         """Propose, record and publish every kind once.
+
+        `kinds` are those whose evidence may have changed; the others stay as they were published.
 
         Raises:
             LeaseLost: another collector leads; nothing was recorded or published.
@@ -124,6 +127,9 @@ class StanceIssuer:
         found: list[CurrentStance] = []
         not_proposed: dict[str, NotIssuedYet | str] = {}
         for kind in KINDS:
+            if kind not in kinds and kind in self._published:
+                found.append(self._published[kind])
+                continue
             is_readable = await self._read_newest(kind)
             proposed = self._propose(kind, inputs, now)
             if not isinstance(proposed, Proposal):

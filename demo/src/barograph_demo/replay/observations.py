@@ -8,9 +8,17 @@ import asyncio
 import gc
 import os
 import signal
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from functools import cache
 from itertools import pairwise
 from multiprocessing import get_context, resource_tracker
@@ -22,10 +30,11 @@ from barograph.kit.clock import Clock
 from barograph.kit.http_client import HttpReply
 from barograph.kit.operating_system import die_with_parent
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.frames import StoredFrame, stored
-from barograph.markets.samples import STEPS
+from barograph.markets.frames import StoredFrame, frame_of, stored
+from barograph.markets.store import ReadingRow, Resolution
 from barograph.venues.bybit.decode import contracts_of, decode_instruments
 from barograph.venues.bybit.rest import open_envelope
+from barograph.venues.kit.cells import settled_pct
 from barograph.venues.kit.contract_cache import Contract as ListedContract
 from barograph.venues.records import (
     MAJORS,
@@ -34,36 +43,60 @@ from barograph.venues.records import (
     LongAccounts,
     PastValues,
     Perpetual,
+    SettledRate,
     Side,
 )
 from barograph.venues.registry import BYBIT, coin_of
-from barograph_demo.replay.other_venues import FRAMES_EVERY, Moment, VenuePast, observe_others
+from barograph_demo.replay.other_venues import VenuePast, observe_others, reading_row
 from barograph_demo.servers.rest import answer
+from barograph_demo.servers.tickers import decimal
 from barograph_demo.world.contracts import Contract
 from barograph_demo.world.liquidations import LONG, SimulatedLiquidation
-from barograph_demo.world.world import RATIO_PERIOD, World
+from barograph_demo.world.world import RATIO_PERIOD, World, reported_rate
 
-BATCH = 24
+BATCH = 8
 """Observations that are handed over together; the judge waits for the first ones."""
 
 PROCESSES = 1
 """Observing takes about as long as judging, which happens at the same time. Each further process
 would first have to simulate the whole world."""
 
-PACE = 5 * MINUTE
-"""How often bitcoin is observed in the recent past, because labels change within an hour."""
-
-FRAME_STEP = 10 * MINUTE
-"""In the recent past, all prices are observed this often, so that one is within five minutes of 7
-days ago at every moment."""
+FINE_MS = DAY + HOUR + 15 * MINUTE
+"""As far back as charts show steps of five minutes. The first full hour in it begins them, and
+24-hour changes need frames of a day ago and minutes before, so it is longer."""
 
 RECENT_MS = 8 * DAY
-"""A week of labels, and the day before, which 24-hour changes compare with. All of the past at this
-pace would take a fifth longer."""
+"""A week of labels, and the day before, which 24-hour changes compare with."""
 
-Step = tuple[int, int, bool, bool]
-"""The time before, the time to observe, whether to read every contract's accounts, and whether it
-is recent."""
+FINE_PACE = 5 * MINUTE
+RECENT_PACE = 15 * MINUTE
+"""How often bitcoin is observed in the recent past, because labels change within an hour."""
+
+FRAMES_EVERY = 10 * MINUTE
+"""Near enough for a frame within five minutes of every moment."""
+
+IDLE = 19
+"""The niceness of a process that uses only idle processors."""
+
+
+class Step(NamedTuple):
+    """A time to observe, and how often to observe some contracts since the one before."""
+
+    since: int
+    at: int
+    pace: int
+
+
+class Between(NamedTuple):
+    """What the exchange reports for a time at which the whole market is not judged."""
+
+    at: int
+    bitcoin: Perpetual
+    rows: list[ReadingRow]
+    """Those of BTC, ETH and SOL."""
+
+    frames: list[StoredFrame]
+    """The frame of all contracts in the last day."""
 
 
 class MarketObservation(NamedTuple):
@@ -74,14 +107,18 @@ class MarketObservation(NamedTuple):
     perpetuals: tuple[Perpetual, ...]
     shares: list[LongAccounts]
     liquidations: list[Liquidation]
-    between: list[tuple[int, Perpetual]]
-    """Bitcoin and its times in the recent past, since the last one."""
-
-    frames: list[StoredFrame]
-    """The prices of all contracts in the recent past, since the last one."""
+    between: list[Between]
+    """The times since the last one."""
 
     others: list[VenuePast]
     """What the other venues recorded."""
+
+
+class Sample(NamedTuple):
+    """What to observe of the older past: prices at Bybit, or everything at the other venues."""
+
+    at: int
+    is_frame: bool
 
 
 async def observe(
@@ -98,56 +135,60 @@ async def observe(
         for batch in batches:
             yield len(batch), _DECODER.decode(observe_batch(world.seed, world.epoch, batch))
         return
-    loop = asyncio.get_running_loop()
-    pool = ProcessPoolExecutor(
-        PROCESSES, get_context("spawn"), initializer=_begin, initargs=(os.getpid(),)
-    )
-    try:
-        with _children_ignore_interrupts():
-            jobs = [
-                loop.run_in_executor(pool, observe_batch, world.seed, world.epoch, batch)
-                for batch in batches
-            ]
+    async with _other_process() as run:
+        jobs = [run(observe_batch, world.seed, world.epoch, batch) for batch in batches]
         done = 0
         for job, batch in zip(jobs, batches, strict=True):
             done += len(batch)
             yield done, _DECODER.decode(await job)
-        last: list[Step] = [(instants[-1], clock(), True, False)] if clock() > instants[-1] else []
-        job = loop.run_in_executor(pool, observe_batch, world.seed, world.epoch, last)
-        yield done, _DECODER.decode(await job)
+        last = steps(instants[-1], [clock()] if clock() > instants[-1] else [])
+        yield done, _DECODER.decode(await run(observe_batch, world.seed, world.epoch, last))
+
+
+async def observe_samples(
+    world: World, samples: Sequence[Sample]
+) -> AsyncGenerator[list[VenuePast], None]:
+    """Observe older samples in another process, which leaves the processors to all others."""
+    async with _other_process(IDLE) as run:
+        for first in range(0, len(samples), BATCH):
+            batch = samples[first : first + BATCH]
+            found = await run(_observe_samples, world.seed, world.epoch, batch)
+            yield _SAMPLES.decode(found)
+
+
+@asynccontextmanager
+async def _other_process(niceness: int = 0) -> AsyncIterator[Callable[..., Awaitable[bytes]]]:
+    """What runs a function in another process, one call at a time."""
+    start, loop = get_context("spawn"), asyncio.get_running_loop()
+    pool = ProcessPoolExecutor(
+        PROCESSES, start, initializer=_begin, initargs=(os.getpid(), niceness)
+    )
+
+    def run(function: Callable[..., bytes], *values: object) -> Awaitable[bytes]:
+        with _children_ignore_interrupts():
+            return loop.run_in_executor(pool, function, *values)
+
+    try:
+        yield run
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _begin(parent: int) -> None:
+def _begin(parent: int, niceness: int) -> None:
     die_with_parent(parent)
+    os.nice(niceness)
     gc.disable()  # the process ends soon, and collecting takes a tenth of its time
 
 
 def steps(start: int, instants: Sequence[int]) -> list[Step]:
-    """Read every contract's accounts where charts show them, and at the first and last time."""
-    edges = {*instants[:1], *instants[-1:]}
-    return [
-        (
-            since,
-            at,
-            at in edges or _is_charted(since, at, instants[-1]),
-            at >= instants[-1] - RECENT_MS,
-        )
-        for since, at in pairwise([start, *instants])
-    ]
+    """How often to observe between the instants, the last of which is now."""
+    return [Step(since, at, _pace(instants[-1] - at)) for since, at in pairwise([start, *instants])]
 
 
-def _is_charted(since: int, at: int, end: int) -> bool:
-    """Whether a chart that ends at `end` or later may show every contract's accounts.
-
-    The first reading of an hour is recorded, and longer charts show fewer hours. Reading all of
-    them would cost more than twice as much.
-    """
-    hour = at // HOUR * HOUR
-    return since < hour and any(
-        hour % step == 0 and hour >= end // step * step - days * DAY for days, step in STEPS.items()
-    )
+def _pace(age: int) -> int:
+    if age <= FINE_MS:
+        return FINE_PACE
+    return RECENT_PACE if age <= RECENT_MS else HOUR
 
 
 def observe_batch(seed: int, epoch: int, batch: Sequence[Step]) -> bytes:
@@ -157,43 +198,68 @@ def observe_batch(seed: int, epoch: int, batch: Sequence[Step]) -> bytes:
 
 
 def _observe(world: World, step: Step) -> MarketObservation:
-    since, at, in_full, _ = step
-    kept = _kept(world.seed, world.epoch, at // DAY)
-    contracts = [contract for contract in world.perpetuals if contract.symbol in kept]
-    bitcoin = next(each for each in contracts if each.coin == "BTC")
-    counted = (
-        contracts if in_full else [contract for contract in contracts if contract.coin in MAJORS]
-    )
+    since, at, pace = step
+    contracts = _listed(world, at)
+    times = range(since // pace * pace + pace, at, pace)
+    is_fine, is_first = pace == FINE_PACE, since == world.epoch
+    framed = [time for time in (*times, at) if is_fine and time % FRAMES_EVERY == 0]
     return MarketObservation(
         at,
         since,
         tuple(perpetual_of(world, each, at) for each in contracts),
-        [long_accounts_of(world, each, at) for each in counted],
+        [long_accounts_of(world, each, at) for each in contracts],
         [
             liquidation_of(each)
             for each in world.liquidations(since, at)
             # Those before a midnight belong to a contract that is delisted then.
             if each.symbol in _kept(world.seed, world.epoch, each.time // DAY)
         ],
-        [(time, perpetual_of(world, bitcoin, time)) for time in _between(step, PACE)],
+        [_between(world, contracts, time, pace) for time in times],
         [
-            stored(Frame(time, {each.symbol: _past_price(world, each, time) for each in contracts}))
-            for time in _between(step, FRAME_STEP)
+            past
+            for time in dict.fromkeys([*framed, *[at][: is_fine or is_first]])
+            for past in observe_others(world, time, is_framed=time in framed, is_first=is_first)
         ],
-        observe_others(world, _moment(world, step)),
     )
 
 
-def _moment(world: World, step: Step) -> Moment:
-    since, at, in_full, _ = step
-    is_last_day = at - since <= PACE
-    is_framed = is_last_day and at // FRAMES_EVERY != since // FRAMES_EVERY
-    return Moment(at, in_full, is_last_day, is_framed, since == world.epoch)
+def _observe_samples(seed: int, epoch: int, batch: Sequence[Sample]) -> bytes:
+    world, pasts = _world(seed, epoch), list[VenuePast]()
+    for at, is_frame in batch:
+        if is_frame:
+            prices = {each.symbol: _past_price(world, each, at) for each in _listed(world, at)}
+            pasts.append(VenuePast(BYBIT, [], [stored(Frame(at, prices))], []))
+        else:
+            pasts += observe_others(world, at, is_framed=False, is_first=False)
+    return msgspec.msgpack.encode(pasts)
 
 
-def _between(step: Step, pace: int) -> range:
-    since, at, _, is_recent = step
-    return range(since // pace * pace + pace, at if is_recent else since, pace)
+def _listed(world: World, at: int) -> list[Contract]:
+    kept = _kept(world.seed, world.epoch, at // DAY)
+    return [contract for contract in world.perpetuals if contract.symbol in kept]
+
+
+def _between(world: World, contracts: Sequence[Contract], at: int, pace: int) -> Between:
+    resolutions: list[Resolution] = ["hour"] if at % HOUR == 0 else []
+    if resolutions or pace == FINE_PACE:
+        resolutions.append("minute")
+    bases = MAJORS if resolutions else ("BTC",)
+    majors = {each: perpetual_of(world, each, at) for each in contracts if each.coin in bases}
+    frames = []
+    if pace == FINE_PACE and at % FRAMES_EVERY == 0:
+        frames = [stored(frame_of(at, [perpetual_of(world, each, at) for each in contracts]))]
+    return Between(
+        at,
+        next(perpetual for each, perpetual in majors.items() if each.coin == "BTC"),
+        [
+            reading_row(
+                resolution, at, perpetual, long_accounts_of(world, each, at).long_account_pct
+            )
+            for resolution in resolutions
+            for each, perpetual in majors.items()
+        ],
+        frames,
+    )
 
 
 def perpetual_of(world: World, contract: Contract, time: int) -> Perpetual:
@@ -230,6 +296,18 @@ def long_accounts_of(world: World, contract: Contract, time: int) -> LongAccount
     """What the service reads from the exchange's newest count of accounts."""
     share = round(100 * round(world.long_share(contract, time), 4), 2)
     return LongAccounts(contract.symbol, share, time - time % RATIO_PERIOD)
+
+
+def settled_rates_of(world: World, contract: Contract, start: int, now: int) -> list[SettledRate]:
+    """What the service reads from the exchange's history of funding since `start`."""
+    symbol = contract.symbol
+    return [
+        SettledRate(
+            symbol, time, settled_pct(decimal(reported_rate(world.seed, symbol, *settled, now)))
+        )
+        for settled in world.settlements(contract, start, now)
+        for time in settled[:1]
+    ]
 
 
 def liquidation_of(each: SimulatedLiquidation) -> Liquidation:
@@ -270,3 +348,4 @@ def _children_ignore_interrupts() -> Iterator[None]:
 
 
 _DECODER = msgspec.msgpack.Decoder(list[MarketObservation])
+_SAMPLES = msgspec.msgpack.Decoder(list[VenuePast])

@@ -1,19 +1,19 @@
 """The past of the venues beside Bybit, as their readings would have recorded it.
 
-Frames of the last day make 24-hour changes known at once; rows are written only where charts show
-them. The values are those that the simulated venues' own history has.
+Frames of the last day make 24-hour changes known at once. There are rows only where the replay
+judges Bybit; the collector back-fills the hours between. The values are those that the simulated
+venues' own history has.
 """
 
 from functools import cache
 from typing import NamedTuple
 
-from barograph.kit.timestamps import HOUR, MINUTE
+from barograph.kit.timestamps import HOUR
 from barograph.markets.frames import NEAR, StoredFrame, frame_of, stored
 from barograph.markets.listings import ListingChange
-from barograph.markets.store import ReadingRow
+from barograph.markets.store import ReadingRow, Resolution
 from barograph.venues.records import Perpetual
 from barograph.venues.registry import VENUES as FACTS
-from barograph_demo.world.randomness import MAJORS
 from barograph_demo.world.venues import (
     COIN,
     GATE,
@@ -25,14 +25,7 @@ from barograph_demo.world.venues import (
 )
 from barograph_demo.world.world import World
 
-FRAMES_EVERY = 10 * MINUTE
-"""Near enough for a frame within five minutes of every moment."""
-
 _RATE_PLACES = {GATE: 6, HYPERLIQUID: 10}
-
-COARSE_HOURS = 4
-"""The grid of the longest chart. Shorter charts of most coins are complete once the collector has
-back-filled the hours between."""
 
 
 class VenuePast(NamedTuple):
@@ -45,49 +38,29 @@ class VenuePast(NamedTuple):
     """Every contract, at the first time."""
 
 
-class Moment(NamedTuple):
-    """What is observed at a time."""
+def observe_others(world: World, at: int, *, is_framed: bool, is_first: bool) -> list[VenuePast]:
+    """What the venues recorded at a time: a row of each contract at a full hour, and a frame.
 
-    at: int
-    is_charted: bool
-    is_last_day: bool
-    is_framed: bool
-    is_first: bool
-
-    @property
-    def has_rows(self) -> bool:
-        """Whether readings record the hour; one that is late would be another time's value."""
-        return self.is_charted and self.at % HOUR <= NEAR
-
-    @property
-    def has_all_rows(self) -> bool:
-        """Whether of all coins, not only the majors: on the coarsest grid and in the last day."""
-        return self.has_rows and (self.is_last_day or self.at // HOUR % COARSE_HOURS == 0)
-
-
-def observe_others(world: World, moment: Moment) -> list[VenuePast]:
-    """What the venues recorded at a time."""
-    if not (moment.has_rows or moment.is_framed):
+    A row that is late would be another time's value.
+    """
+    if not (is_framed or at % HOUR <= NEAR):
         return []
-    return [_observe(_market(world, venue), moment) for venue in VENUES]
+    return [_observe(_market(world, venue), at, is_framed, is_first) for venue in VENUES]
 
 
-def _observe(market: VenueMarket, moment: Moment) -> VenuePast:
-    at, listed, past = moment.at, _listed(market), VenuePast(market.venue, [], [], [])
-    if not (moment.is_framed or moment.has_all_rows):
-        listed = [each for each in listed if each.coin in MAJORS]
+def _observe(market: VenueMarket, at: int, is_framed: bool, is_first: bool) -> VenuePast:
+    listed, past = _listed(market), VenuePast(market.venue, [], [], [])
     perpetuals = [_perpetual(market, each, at) for each in listed]
-    if moment.is_framed:
+    if is_framed:
         past.frames.append(stored(frame_of(at, perpetuals)))
-    if moment.has_rows:
+    if at % HOUR <= NEAR:
         past.readings.extend(
             _row(market, contract, each, at)
             for contract, each in zip(listed, perpetuals, strict=True)
-            if moment.has_all_rows or contract.coin in MAJORS
         )
-    if moment.is_first:
+    if is_first:
         past.listings.extend(
-            ListingChange(each.name, at, each.coin, each.multiplier) for each in _listed(market)
+            ListingChange(each.name, at, each.coin, each.multiplier) for each in listed
         )
     return past
 
@@ -136,15 +109,23 @@ def _perpetual(market: VenueMarket, contract: VenueContract, at: int) -> Perpetu
 
 def _row(market: VenueMarket, contract: VenueContract, each: Perpetual, at: int) -> ReadingRow:
     has_shares = FACTS[market.venue].has_long_accounts
+    share = 100 * market.long_share(contract, at) if has_shares else None
+    return reading_row("hour", at // HOUR * HOUR, each, share)
+
+
+def reading_row(
+    resolution: Resolution, at: int, each: Perpetual, long_account_pct: float | None
+) -> ReadingRow:
+    """The row of a contract as a reading records it."""
     return ReadingRow(
-        "hour",
+        resolution,
         each.contract,
-        at // HOUR * HOUR,
+        at,
         each.last_price,
         each.funding_rate_pct,
         each.funding_interval_hours,
         each.open_interest_usd,
-        100 * market.long_share(contract, at) if has_shares else None,
+        long_account_pct,
         each.open_interest_coins,
         mark_price=each.mark_price,
         index_price=each.index_price,

@@ -1,12 +1,10 @@
 """Replays the demo's past through the collector's own code: record, judge, publish."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import aclosing
 from http import HTTPStatus
 from urllib.parse import parse_qsl, urlsplit
-
-import httpx2
 
 from barograph.accuracy.assess import record_definition
 from barograph.board.board import latest_snapshot
@@ -17,10 +15,11 @@ from barograph.collector.judge import Conclusion, Judge, write_conclusions
 from barograph.collector.leader import LEASE_SECONDS, collector_lease
 from barograph.errors import ConfigurationError, UnknownToUpstream
 from barograph.history.ledger import Ledger
+from barograph.history.records import KINDS
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Transaction
 from barograph.kit.lease import Lease
-from barograph.kit.timestamps import DAY, HOUR, MINUTE
+from barograph.kit.timestamps import DAY, HOUR
 from barograph.macro.evidence import day_of
 from barograph.macro.store import import_figures
 from barograph.markets.judge import MarketConclusion
@@ -34,14 +33,12 @@ from barograph.stances.log_entries import LogEntries
 from barograph.stances.revise import revision_of
 from barograph.upstream.etf import decode_history
 from barograph.upstream.files import FileClient
-from barograph.venues.bybit.exchange import BybitExchange
 from barograph.venues.records import MAJORS, Perpetuals
 from barograph.venues.registry import BYBIT, VENUES
-from barograph_demo.replay.observations import MarketObservation, observe
+from barograph_demo.replay.observations import FINE_MS, MarketObservation, observe, settled_rates_of
 from barograph_demo.replay.other_venues import VenuePast
 from barograph_demo.servers.macro_files import answer as answer_publisher
 from barograph_demo.servers.macro_files import fund_history
-from barograph_demo.servers.rest import answer as answer_exchange
 from barograph_demo.world.macro import MacroWorld
 from barograph_demo.world.world import World, corrections
 
@@ -59,10 +56,9 @@ REVISED_EVERY = 25
 MAX_ROWS = 5_000
 """The largest transaction. Small writes would have to wait for a larger one."""
 
-FINE_MS = DAY + HOUR + 15 * MINUTE
-"""As far back as charts show steps of five minutes; everything before is replayed by the hour. The
-first full hour in it begins them, and 24-hour changes need frames of a day ago and minutes before,
-so it is longer."""
+JUDGED_EVERY = 4 * HOUR
+"""How often the whole market is judged before the last day: the grid of the longest chart. The
+collector back-fills the hours between, except for BTC, ETH and SOL."""
 
 Databases = tuple[Database, Database]
 """The service database and the history."""
@@ -71,13 +67,12 @@ Progress = Callable[[int, int], None]
 """Called with the number of moments done and their total."""
 
 
-def moments(start: int, now: int) -> Iterator[int]:
-    """The times to replay after `start`: every hour, then every five minutes, then `now`."""
-    at = start
-    while at < now:
-        step = 5 * MINUTE if at >= now - FINE_MS else HOUR
-        at = min(at // step * step + step, now)
-        yield at
+def moments(start: int, now: int, news: Collection[int] = ()) -> list[int]:
+    """When to judge after `start`: every four hours, every hour of the last day, `news` and now."""
+    coarse = now - FINE_MS - JUDGED_EVERY
+    hours = range(start // HOUR * HOUR + HOUR, now, HOUR)
+    judged = {at for at in hours if at > coarse or at % JUDGED_EVERY == 0}
+    return sorted({*judged, *(at for at in news if start < at < now), *[now][: now > start]})
 
 
 async def replay(
@@ -120,7 +115,7 @@ async def _replay(
 ) -> int:
     """Write what the other venues recorded only in large batches, as nothing waits for it."""
     now = clock()
-    instants = list(moments(past.start, now))
+    instants = moments(past.start, now, _corrected(past.world.seed, now))
     async with aclosing(observe(past.world, past.start, instants, clock)) as batches:
         async for done, newest in batches:
             for seen in newest:
@@ -135,6 +130,12 @@ async def _replay(
     await writer.flush()
     await writer.finish()
     return len(instants)
+
+
+def _corrected(seed: int, now: int) -> list[int]:
+    """When a settled rate is corrected, and when it counts again."""
+    corrected = corrections(seed, now - STANCE_DAYS * DAY, now)
+    return [time for at in corrected for time in (at, at + REVISION_DELAY)]
 
 
 def _of_other(past: VenuePast) -> Conclusion:
@@ -170,12 +171,15 @@ class _MarketReplay:
         self.judge = Judge(settings.model_copy(update={"venues": BYBIT}))
 
     def conclude_parts(self, seen: MarketObservation) -> Iterator[Conclusion]:
-        """Judge bitcoin and the liquidations before the whole market; only changes are stored."""
+        """Judge bitcoin and the liquidations before the whole market."""
         market, since = self.judge.of(BYBIT), seen.since
-        for at, bitcoin in seen.between:
+        for at, bitcoin, rows, frames in seen.between:
             market.watched(since, at)
             market.liquidated([each for each in seen.liquidations if since <= each.at < at])
             since = at
+            known = Conclusion(MarketConclusion(BYBIT, (), rows, frames=frames))
+            self.judge.written(known)  # first, because 24-hour changes need frames of all contracts
+            yield known
             conclusion = self.judge.conclude_part(Perpetuals(at, self._source, (bitcoin,)))
             if conclusion is not None:
                 self.judge.written(conclusion)
@@ -185,14 +189,14 @@ class _MarketReplay:
     def conclude(self, seen: MarketObservation) -> Conclusion:
         market = self.judge.of(BYBIT)
         market.watched(seen.since, seen.at)
-        market.liquidated(seen.liquidations)  # those that are known count once
+        since = seen.between[-1].at if seen.between else seen.since
+        market.liquidated([each for each in seen.liquidations if each.at >= since])
         for share in seen.shares:
             market.sampled(share)
         reading = Perpetuals(seen.at, self._source, seen.perpetuals)
         conclusion = self.judge.conclude(reading)
         self.judge.written(conclusion)
-        recorded = conclusion.market._replace(frames=[*seen.frames, *conclusion.market.frames])
-        return conclusion._replace(market=recorded)
+        return conclusion
 
 
 class _Writer:
@@ -275,13 +279,6 @@ class StanceReplay:
         self._entries = LogEntries(database, self._ledger, settings.base_url, self._clock)
         self._accuracy = AccuracyJob(settings, database, self._ledger, clock=self._clock)
         self._files = files
-        exchange = _DirectTransport(self._ask_exchange)
-        self._exchange = BybitExchange(
-            settings,
-            clock=self._clock,
-            transport=exchange,
-            sleep=lambda _: asyncio.sleep(0),  # the replayed exchange has no rate limit
-        )
         self._settled_until: int | None = None
 
     def is_due(self, since: int, at: int, now: int) -> bool:
@@ -303,9 +300,10 @@ class StanceReplay:
         if not self._begun:
             await self._ledger.announce_leader(self._lease.token)
             await self._database.write(self._import_fund)
-        if not self._begun or self._figures.releases(since, at):
+        is_released = not self._begun or bool(self._figures.releases(since, at))
+        if is_released:
             await self._macro.run_once(self._lease)
-        await self._issuer.issue(self._lease)
+        await self._issuer.issue(self._lease, KINDS if is_released else (FUNDING,))
         self._begun = True
         await self._revise_some()
         await self._entries.append(self._lease)
@@ -318,9 +316,10 @@ class StanceReplay:
     async def _read_settlements(self) -> None:
         """Read the reports of BTC, ETH and SOL; the collector back-fills those of the others."""
         until = self._at - STANCE_DAYS * DAY if self._settled_until is None else self._settled_until
-        span = until - 2 * DAY, self._at + 1  # an exchange may correct a rate a day later
-        contracts = [VENUES[BYBIT].contract(base) for base in MAJORS]
-        reports = [await self._exchange.past_settlements(each, *span) for each in contracts]
+        since = until - 2 * DAY  # an exchange may correct a rate a day later
+        names = [VENUES[BYBIT].contract(base) for base in MAJORS]
+        majors = [each for each in self._world.perpetuals if each.symbol in names]
+        reports = [settled_rates_of(self._world, each, since, self._at) for each in majors]
 
         async def work(tx: Transaction) -> None:
             await self._lease.fence(tx)
@@ -340,7 +339,6 @@ class StanceReplay:
     async def close(self) -> None:
         """Close the connections."""
         await self._files.close()
-        await self._exchange.close()
 
     def _is_reported(self, since: int, at: int) -> bool:
         """Whether the exchange has settled or corrected funding since then."""
@@ -364,10 +362,6 @@ class StanceReplay:
     def _clock(self) -> int:
         return self._at
 
-    def _ask_exchange(self, path: str, query: dict[str, str]) -> tuple[int, str, bytes]:
-        status, body = answer_exchange(self._world, path, query, self._at)
-        return status, "application/json", body
-
 
 class _DirectFiles(FileClient):
     """Calls the simulated publishers directly; an HTTP client would take longer than they do."""
@@ -390,15 +384,3 @@ class _DirectFiles(FileClient):
         if status != HTTPStatus.OK:
             raise UnknownToUpstream(f"the publisher has no file {url.path}")
         return body
-
-
-class _DirectTransport(httpx2.AsyncBaseTransport):
-    """Calls a simulated server directly; `answer` returns status, content type and body."""
-
-    def __init__(self, answer: Callable[[str, dict[str, str]], tuple[int, str, bytes]]) -> None:
-        self._answer = answer
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        query = dict(parse_qsl(request.url.query.decode(), keep_blank_values=True))
-        status, kind, body = self._answer(request.url.path, query)
-        return httpx2.Response(int(status), headers={"content-type": kind}, content=body)

@@ -79,7 +79,10 @@ class Liquidations:
         self._key = key(seed, "liquidations")
         self._contracts = [c for c in PERPETUALS if c.symbol in LIVE_SYMBOLS or c.quote == "USDC"]
         sizes = [contract.open_interest_usd**0.6 for contract in self._contracts]
-        self._sizes = [size / sum(sizes) for size in sizes]
+        self._exposures = [
+            (markets[each.coin], size / sum(sizes), each.daily_volatility / _ROOT_DAY)
+            for each, size in zip(self._contracts, sizes, strict=True)
+        ]
         self._positions = {contract: _position(contract) for contract in self._contracts}
         self._activity = lru_cache(_CACHED)(self._compute_activity)
         self._started_in = lru_cache(_CACHED)(self._start_clusters)
@@ -124,13 +127,13 @@ class Liquidations:
 
     def _compute_activity(self, hour: int) -> _Activity:
         heats = []
-        for contract, size in zip(self._contracts, self._sizes, strict=True):
-            market = self._markets[contract.coin]
-            at, _ = market.locate(hour * HOUR)
-            typical = contract.daily_volatility / _ROOT_DAY
-            end = market.price[at + 1]
+        at, _ = self._markets[_LEADER].locate(hour * HOUR)
+        for market, size, typical in self._exposures:
+            market.simulate_to(at + 1)
+            prices = market.price
+            end = prices[at + 1]
             # A move hits most positions where it continues one of the hours before.
-            moved = abs((end - market.price[at]) * (end - market.price[max(0, at - _SHIFT)]))
+            moved = abs((end - prices[at]) * (end - prices[max(0, at - _SHIFT)]))
             heat = 0.4 * market.sigma[at] / typical + 0.4 * moved / (typical * typical)
             heats.append(size * min(_LARGEST, heat) * math.exp(market.interest[at]))
         shares = list(accumulate(heats))

@@ -1,0 +1,63 @@
+"""Adds the samples that a replay leaves out, while the demo already serves.
+
+These are rows of the other venues, which charts show, and frames of Bybit, which changes of 7 days
+compare with.
+"""
+
+from collections.abc import Sequence
+from contextlib import aclosing
+from functools import partial
+
+from barograph.kit.database import Database, Transaction
+from barograph.kit.timestamps import DAY
+from barograph.markets.frames import NEAR
+from barograph.markets.store import record_rows
+from barograph.venues.registry import BYBIT
+from barograph.venues.registry import VENUES as FACTS
+from barograph_demo.replay.observations import FINE_MS, FRAMES_EVERY, Sample, observe_samples
+from barograph_demo.replay.other_venues import VenuePast
+from barograph_demo.replay.replay import JUDGED_EVERY
+from barograph_demo.world.venues import VENUES
+from barograph_demo.world.world import World
+
+
+async def add_older_samples(world: World, database: Database, now: int) -> None:
+    """Add everything that is lacking up to the last day: first the frames, then the newest rows.
+
+    Raises:
+        DatabaseUnavailable: it can't be written; a later start continues.
+    """
+    samples = await database.read(lambda tx: lacking(tx, world.epoch, now))
+    async with aclosing(observe_samples(world, samples)) as batches:
+        async for pasts in batches:
+            await database.write(partial(_record, pasts=pasts))
+
+
+async def lacking(tx: Transaction, epoch: int, now: int) -> list[Sample]:
+    """The samples that the database doesn't have. A transaction has all venues of a time."""
+    venue, end = VENUES[-1], now - FINE_MS
+    measured = {at for (at,) in await tx.fetch(_MEASURED, venue, FACTS[venue].contract("BTC"))}
+    framed = {at // FRAMES_EVERY for (at,) in await tx.fetch(_FRAMES, BYBIT)}
+    oldest = max(epoch, now - 7 * DAY - NEAR)
+    frames = range(oldest // FRAMES_EVERY + 1, end // FRAMES_EVERY)
+    rows = range(epoch // JUDGED_EVERY + 1, end // JUDGED_EVERY)
+    return [
+        *(Sample(each * FRAMES_EVERY, True) for each in frames if each not in framed),
+        *(
+            Sample(each * JUDGED_EVERY, False)
+            for each in reversed(rows)
+            if each * JUDGED_EVERY not in measured
+        ),
+    ]
+
+
+async def _record(tx: Transaction, pasts: Sequence[VenuePast]) -> None:
+    for past in pasts:
+        await record_rows(tx, past.venue, readings=past.readings, frames=past.frames)
+
+
+_MEASURED = """
+SELECT at FROM readings
+WHERE venue = $1 AND resolution = 'hour' AND contract = $2 AND origin = 'measured'
+"""
+_FRAMES = "SELECT at FROM frames WHERE venue = $1"
