@@ -207,7 +207,7 @@ def test_an_error_is_told_and_retried_when_the_server_allows(page: Page) -> None
     expect(state).to_be_hidden()
 
 
-@pytest.mark.parametrize("range_shown", ["1h", "90d"])
+@pytest.mark.parametrize("range_shown", ["1h", "90d", "older"])
 def test_the_hour_of_the_largest_liquidations_is_one_click_away(
     page: Page, range_shown: str
 ) -> None:
@@ -219,17 +219,62 @@ def test_the_hour_of_the_largest_liquidations_is_one_click_away(
         answer = page.request.get(address).json()
         points, address = points + answer["points"], answer["next"]
     most = datetime.fromisoformat(max(points, key=lambda each: each["value"] or 0)["at"])
+    watched = next(each["at"] for each in points if each["value"] is not None)[:10]
+    if range_shown == "older":
+        range_shown = "_".join(f"{most - timedelta(days=ago):%FT%TZ}" for ago in (6, 5))
     _open(page, f"/markets/SOL#chart={range_shown}")
     page.get_by_role("button", name="Largest liquidations").click()
     told = page.locator(".chart-readout")
-    expect(told).to_contain_text(f"{most:%F %H:%M} UTC most liquidations of any hour in 90 days")
+    expect(told).to_contain_text(
+        f"{most:%F %H:%M} UTC most liquidations of any hour since {watched}"
+    )
     expect(told).to_contain_text(f"{most:%H:%M}\u2013")
     expect(told).to_contain_text(re.compile(r"In this hour price [+-][\d.]+.%, open interest [+-]"))
-    drawing = _saved(page, "SVG", "SOL").read_text()
-    assert "SOL at all venues: the hour with the most liquidations in 90 days" in drawing
+    head = f"SOL at all venues: the hour with the most liquidations since {watched}"
+    assert head in _saved(page, "SVG", "SOL").read_text()
     page.wait_for_url(f"**&read={most:%FT%H:%M}Z")
-    page.reload()
+    pinned = page.url
+    page.locator("#chart-tool canvas").focus()
+    page.keyboard.press("Home")
+    expect(told).to_contain_text("newest in view")  # the hour is out of sight
+    assert head not in _saved(page, "SVG", "SOL").read_text()
+    _open(page, pinned)
     expect(told).to_contain_text(f"{most:%F %H:%M} UTC pinned")
+
+
+def test_without_liquidations_the_chart_is_complete_and_says_why(page: Page) -> None:
+    page.route(
+        "**/series/liquidations?**", lambda route: route.fulfill(json={"points": [], "next": None})
+    )
+    page.goto("/markets/SOL")
+    page.get_by_role("button", name="Largest liquidations").click()  # while the series are loaded
+    why = page.locator(".chart-why")
+    expect(why).to_contain_text("We have no liquidations of SOL. Exchanges don't publish past ones")
+    page.wait_for_selector(DRAWN)
+    expect(page.locator(".chart-readout")).to_contain_text("Open interest $")
+
+
+def test_a_comparison_names_an_unknown_venue_and_a_late_coin(page: Page) -> None:
+    def listed_late(route: Route) -> None:
+        answer = route.fetch()
+        body = answer.json()
+        del body["points"][:90]
+        route.fulfill(response=answer, body=json.dumps(body))
+
+    page.route(re.compile(r"series/price\?symbol=ETH"), listed_late)
+    _open(page, "/markets/BTC#chart=7d&compare=ETH%20at%20Kraken")
+    expect(page.locator(".chart-why")).to_contain_text("No venue here is called Kraken.")
+    told = page.locator(".chart-readout")
+    expect(told).to_contain_text("Price ")
+    field = page.get_by_label("Compare")
+    field.fill("ETH")
+    field.press("Enter")
+    start = datetime.now(UTC) - timedelta(days=7)
+    expect(told).to_contain_text(re.compile(r"ETH since 20[\d-]+ \d\d:00 UTC [+-]"))
+    since = re.search(r"ETH since ([\d-]+ [\d:]+)", told.inner_text())
+    assert since is not None
+    assert datetime.fromisoformat(f"{since[1]}+00:00") > start + timedelta(days=3)
+    expect(page.locator(".chart-why")).to_have_text("")
 
 
 def test_two_fingers_zoom_and_lifting_one_of_them_keeps_the_zoom(

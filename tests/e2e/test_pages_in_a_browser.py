@@ -137,6 +137,27 @@ def test_a_narrow_phone_scrolls_nothing_sideways_and_tables_stay_tables(
     assert look.overflow() <= 0
 
 
+_SMALL = """() => [...document.querySelectorAll("a[href], button, input, select, summary")]
+    .filter((each) => each.checkVisibility() && getComputedStyle(each).display !== "inline")
+    .map((each) => [each.textContent, each.getBoundingClientRect()])
+    .filter(([, { width, height }]) => width > 1 && (width < 24 || height < 24))"""
+
+
+@pytest.mark.parametrize(
+    "address", ["/", "/markets", "/markets/BTC", "/funding", "/open-interest", "/liquidations"]
+)
+def test_a_phone_has_targets_for_fingers_and_no_endless_page(address: str, look: Look) -> None:
+    look.page.emulate_media(media="screen")
+    look.visit(address, PHONE)
+    assert look.page.evaluate("document.documentElement.scrollHeight") < 12_000
+    assert look.page.evaluate(_SMALL) == []
+    if address == "/markets":
+        rows = look.page.locator(".perpetuals tbody tr")
+        assert rows.locator("visible=true").count() == 60 < rows.count()
+        look.page.get_by_text("More than 60 rows: show all").click()
+        assert rows.locator("visible=true").count() == rows.count()
+
+
 _SHIFTS = """() => new Promise((resolve) => {
     const told = (list) => resolve(list.getEntries().reduce((sum, each) => sum + each.value, 0));
     new PerformanceObserver(told).observe({ type: "layout-shift", buffered: true });

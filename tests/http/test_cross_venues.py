@@ -298,10 +298,10 @@ def test_after_a_change_of_venue_the_plain_feeds_belong_to_the_other_one(two: Se
     said = b"other single-venue figures come from Hyperliquid, until Bybit has been healthy"
     assert said in two.ask("/").body
     assert b"healthy for 15 minutes." in two.ask("/").body
-    two.put(Publication.of(VENUE_IN_USE, VenueInUse("hyperliquid", START, "bybit", "", START + 9)))
-    assert (
-        "healthy for 15 minutes, at about 21:21\N{NO-BREAK SPACE}UTC.".encode() in two.ask("/").body
-    )
+    back = VenueInUse("hyperliquid", START, "bybit", "", START + 9, "binance")
+    two.put(Publication.of(VENUE_IN_USE, back))
+    words = "Binance has been healthy for 15 minutes, at about 21:21\N{NO-BREAK SPACE}UTC."
+    assert words.encode() in two.ask("/").body
 
 
 def test_while_venues_are_compared_others_get_the_comparison_before(two: Service) -> None:

@@ -10,13 +10,14 @@ from barograph.board.feeds import Publication
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.frames import stored
 from barograph.markets.last_known import LastKnown, with_reading
-from barograph.markets.view import DAY_AGO, LAST_KNOWN, PERPETUALS
+from barograph.markets.liquidations import LiquidationTotals
+from barograph.markets.view import DAY_AGO, LAST_KNOWN, LIQUIDATIONS, PERPETUALS
 from barograph.site.funding import FundingQuery
 from barograph.venues.records import Frame, Liquidation, PastValues, Perpetuals
 from support.clock import START
 from support.markets import BTC, ETH, MARKET, SOURCE, changed
 from support.pages import SiteService
-from support.two_venues import BYBIT_IN_USE, bybit, hyperliquid, own, settled
+from support.two_venues import BYBIT_IN_USE, OTHER, bybit, hyperliquid, own, settled
 
 CELL = re.compile(r'<a class="([\w-]+)" href="([^"]+)"><title>([^<]+)</title>')
 
@@ -148,6 +149,7 @@ def test_a_week_has_sums_weighted_by_open_interest_and_names_what_it_lacks(
     text = two.look("/funding").text.replace("\xa0", " ")
     assert f"Best pair, 7 days +0.63 % in 7 days BTC, before fees: {PAIR}; +32.9 %/y, " in text
     assert "Highest live funding +0.0217 % BTC per 8 h, +23.7 %/y" in text
+    assert "These three compare coins with at least $10.00M of open interest" in text
     two.clock.now += 6_000  # a comparison is kept for a few seconds
     two.service.put(settled("hyperliquid", BTC=0.08))
     assert rates(two)["BTC"][2] == "+0.0300 1 of 2"
@@ -374,6 +376,25 @@ def test_a_single_venue_says_that_it_is_alone_and_that_it_publishes_none(tmp_pat
 
     assert "Hyperliquid publishes no liquidations." in page
     assert "This instance reads one venue, Hyperliquid, so there is nothing to compare" in alone
+
+
+def test_liquidations_are_those_of_the_first_venue_that_publishes_them(tmp_path: Path) -> None:
+    site = SiteService(tmp_path, venues="hyperliquid,bybit")
+    liquidated(site)
+    totals = LiquidationTotals(START, 100.0, 400.0, 75.0, "BTC", START)
+    other = Perpetuals(START, "other source", OTHER, venue="hyperliquid")
+    site.service.put(
+        Publication.of(PERPETUALS, other),
+        Publication.of(PERPETUALS.of("bybit"), Perpetuals(START, SOURCE, MARKET)),
+        Publication.of(LIQUIDATIONS.of("bybit"), totals),
+    )
+    home, page = (site.look(path).text.replace("\xa0", " ") for path in ("/", "/liquidations"))
+    site.close()
+
+    assert "Liquidated in 24 hours at Bybit $400 all contracts, most in BTC" in home
+    assert "Liquidated, last hour ETH $100 0 % longs" in home
+    assert "Liquidations at Bybit: " in home
+    assert "at Bybit" in page[page.index("By hour") :]
 
 
 def test_recorded_liquidations_that_cannot_be_read_are_a_503(two: SiteService) -> None:

@@ -414,7 +414,7 @@ def test_a_judge_that_takes_over_continues_with_the_venue_in_use(office: Office)
     for seen in (seen_at(AT + 5_000, 0.04), elsewhere(AT + 5_000)):
         assert office.conclude(seen, AT + 5_000).events == []
     assert office.latest(PERPETUALS).venue == HYPERLIQUID
-    expected = replace(before, back_at=AT + 5_000 + 15 * MINUTE)  # Bybit is healthy again
+    expected = replace(before, back_at=AT + 5_000 + 15 * MINUTE, back=BYBIT)
     assert office.latest(VENUE_IN_USE) == expected
 
 

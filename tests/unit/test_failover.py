@@ -87,6 +87,15 @@ def test_throttling_alone_never_switches(failover: Failover) -> None:
     assert fail(failover, [Throttled, InvalidReply] * 4) != []
 
 
+def test_the_venue_that_returns_first_is_named(failover: Failover) -> None:
+    fail(failover, [Unreachable] * 20, others=("binance",))
+    first = START + 21 * POLL
+    for number, venue in enumerate(["hyperliquid", "bybit"]):
+        failover.succeeded(venue, first + number * POLL)
+    assert failover.in_use == "binance"
+    assert failover.back(first + POLL) == (first + HEALTHY, "hyperliquid")
+
+
 def test_only_a_venue_that_answers_takes_over(failover: Failover) -> None:
     assert fail(failover, [Unreachable] * 20, others=()) == []
     (switch,) = fail(failover, [Unreachable] * 20, others=("binance",))
@@ -121,7 +130,7 @@ def test_the_primary_is_used_again_after_fifteen_healthy_minutes(failover: Failo
         assert failover.in_use == "hyperliquid"
         failover.succeeded("hyperliquid", now)
         is_expected = back < now < back + HEALTHY and now != back + 5 * MINUTE + POLL
-        assert failover.back_at(now) == (back + HEALTHY if is_expected else None)
+        assert failover.back(now) == ((back + HEALTHY, "bybit") if is_expected else None)
         if now == back + 5 * MINUTE:
             failover.failed("bybit", Unreachable.kind, now)  # one failed reading is no outage
         else:

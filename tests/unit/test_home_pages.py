@@ -47,8 +47,8 @@ def market_of(view: MarketView) -> CrossMarket:
     return cross_market({"bybit": facts}, LIMITS, START)
 
 
-def now_of(view: MarketView, counted: LiquidationTotals | None = TOTALS) -> MarketNow:
-    return market_now(market_of(view), view, counted)
+def now_of(view: MarketView, counted: LiquidationTotals | None = None) -> MarketNow:
+    return market_now(market_of(view), view, counted or view.watched, "bybit")
 
 
 FLAT = Frame(START - DAY, {"BTCUSDT": PastValues(67_000.0, 4e9, 500.0, None)})

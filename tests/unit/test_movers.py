@@ -21,7 +21,7 @@ from barograph.site.home_content import (
     hour_movers,
 )
 from barograph.venues.records import Frame, PastValues, Perpetual, Perpetuals
-from barograph.venues.registry import HYPERLIQUID, VENUES
+from barograph.venues.registry import BYBIT, HYPERLIQUID, VENUES
 from support.clock import START
 from support.markets import BTC, changed, reading
 
@@ -112,28 +112,28 @@ def test_liquidations_of_the_hour_are_summed_by_symbol_with_their_coverage() -> 
     view = a_view(a_contract("BTC"), changed(a_contract("BTC"), contract="BTCPERP"))
     sums = {"BTCUSDT": (300.0, 0.0), "BTCPERP": (0.0, 100.0), "GONEUSDT": (0.0, 500.0)}
 
-    found = hour_movers(view, LiquidatedHour(START, 99.5, sums))
+    found = hour_movers(BYBIT, view.by_name, LiquidatedHour(START, 99.5, sums))
 
     assert found.movers == [
         Mover("GONEUSDT", None, "$500", "", "0 % longs"),
         Mover("BTC", "/markets/BTC", "$400", "", "75 % longs"),
     ]
-    disputed = hour_movers(view, LiquidatedHour(START, 99.5, sums, is_disputed=True))
+    disputed = hour_movers(BYBIT, view.by_name, LiquidatedHour(START, 99.5, sums, is_disputed=True))
     assert {(each.tint, each.rest) for each in disputed.movers} == {("", "sides disputed")}
     assert found.note == "20:20\N{EN DASH}21:20 UTC, 99.5 % covered"
     many = {f"C{n}": (float(n), 0.0) for n in range(2 * SHOWN)}
-    assert len(hour_movers(view, LiquidatedHour(START, 100.0, many)).movers) == SHOWN
+    assert len(hour_movers(BYBIT, None, LiquidatedHour(START, 100.0, many)).movers) == SHOWN
 
 
 def test_an_hour_without_numbers_says_why() -> None:
-    here = a_view(a_contract("BTC"))
-    elsewhere = here._replace(limits=LIMITS._replace(primary=HYPERLIQUID))
     hours = {
-        "Recorded data is temporarily unavailable.": hour_movers(here, None),
-        "Unknown: we did not cover this hour.": hour_movers(here, LiquidatedHour(START, 0.0, {})),
-        "Nothing was liquidated.": hour_movers(here, LiquidatedHour(START, 100.0, {})),
+        "Recorded data is temporarily unavailable.": hour_movers(BYBIT, None, None),
+        "Unknown: we did not cover this hour.": hour_movers(
+            BYBIT, None, LiquidatedHour(START, 0.0, {})
+        ),
+        "Nothing was liquidated.": hour_movers(BYBIT, None, LiquidatedHour(START, 100.0, {})),
         "Liquidations are unavailable while this venue is in use.": hour_movers(
-            elsewhere, LiquidatedHour(START, 100.0, {"BTCUSDT": (1.0, 1.0)})
+            HYPERLIQUID, None, LiquidatedHour(START, 100.0, {"BTCUSDT": (1.0, 1.0)})
         ),
     }
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from barograph.kit.timestamps import HOUR, MINUTE
 from barograph.macro.evidence import NO_FIGURES
+from barograph.markets.cross_changes import Change
 from barograph.markets.evidence import MarketEvidence, TrailingRecord
 from barograph.markets.regime import Label
 from barograph.signals.methods import (
@@ -301,6 +302,8 @@ def trended(coins: float, price: float = 100.0, before: float = 1_000.0) -> Mark
 )
 def test_the_trend_of_open_interest_is_that_of_coins(coins: float, label: str) -> None:
     assert btc_open_interest_trend(trended(coins), None).label == label
+    on_pages = Change(0, (), 1.0, 0.0, None, coins / 10 - 100, 2.0).quadrant
+    assert on_pages == ("up", {"rising": "up", "falling": "down"}.get(label, label))
     assert btc_open_interest_trend(trended(coins, price=300.0), None).label == label
 
 

@@ -20,6 +20,7 @@ from barograph.site.status import (
 from barograph.site.templating import duration_text
 from barograph.status.incidents import ConditionCount, Incident, StatusHistory
 from barograph.status.rules import Check, CheckStatus, Condition, ServiceStatus
+from barograph.venues.registry import BYBIT, HYPERLIQUID
 from support.clock import START
 
 NOW = "2026-11-06T21:20:00.000Z"
@@ -205,4 +206,19 @@ def test_a_strip_has_one_text_per_cell(given_cells: list[tuple[Condition | None,
     ],
 )
 def test_the_headline_names_what_fails(found: ServiceStatus, words: str) -> None:
-    assert headline(found) == words
+    assert headline(found, BYBIT, BYBIT) == words
+
+
+@pytest.mark.parametrize(
+    ("checks", "words"),
+    [
+        ({"bybit": "degraded"}, "Bybit is down; Hyperliquid is in use."),
+        ({}, "Hyperliquid is in use, not Bybit."),
+        (
+            {"bybit": "degraded", "gate": "degraded"},
+            "Bybit is down; Hyperliquid is in use. Affected: Gate.",
+        ),
+    ],
+)
+def test_the_headline_names_the_venue_in_use_instead(checks: dict[str, Any], words: str) -> None:
+    assert headline(status(venue="degraded", **checks), HYPERLIQUID, BYBIT) == words

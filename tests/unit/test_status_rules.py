@@ -219,6 +219,7 @@ REFUSED = {"lastPrice": ["BTCUSDT", "ETHUSDT"], "openInterestUsd": ["SOLUSDT"]}
 WITH_REFUSED = replace(reading(START), refused=REFUSED)
 COUNTED = "values out of range are not shown: 2 of lastPrice, 1 of openInterestUsd"
 IN_USE = f"Hyperliquid has been in use since {TRIED}"
+BACK = f"{IN_USE}; Gate answers again and takes over at about {TRIED} if it stays healthy"
 
 
 @pytest.mark.parametrize(
@@ -229,6 +230,7 @@ IN_USE = f"Hyperliquid has been in use since {TRIED}"
         ("collector", {"now": LATER, "polled_at": LATER}, "has not reported for 30 s"),
         ("long-accounts", {"shares": OLD_SHARES}, "no fresh share for BTC"),
         ("venue", {"in_use": VenueInUse("hyperliquid", NOW)}, IN_USE),
+        ("venue", {"in_use": VenueInUse("hyperliquid", NOW, None, "", NOW, "gate")}, BACK),
         ("exchange", {"perpetuals": WITH_REFUSED}, COUNTED),
     ],
 )

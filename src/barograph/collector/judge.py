@@ -338,7 +338,8 @@ class Judge:
         if not switches:
             is_known = known is not None and known.venue == found.venue
             in_use = known if is_known and known is not None else VenueInUse(found.venue, at)
-            in_use = replace(in_use, back_at=self._failover.back_at(at))
+            back_at, back = self._failover.back(at) or (None, None)
+            in_use = replace(in_use, back_at=back_at, back=back)
             return Conclusion(found, signals, briefs, None if in_use == known else in_use)
         left = dict.fromkeys(switch.before for switch in switches if switch.before != found.venue)
         published = [

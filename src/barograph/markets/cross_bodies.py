@@ -59,7 +59,7 @@ class OpenInterestChange(WireModel):
     priceChangePct: Annotated[Number, doc("Mean of `venues`, weighted by open interest then.")]
     coinsChangePct: Annotated[Number, doc("Change in the number of coins.")]
     price: Annotated[Direction | None, doc("Direction of the price; `flat` below 1 %.")]
-    positions: Annotated[Direction | None, doc("Direction of the coins; `flat` below 1 %.")]
+    positions: Annotated[Direction | None, doc("Direction of the coins; `flat` below 5 %.")]
 
 
 class PricesOfVenues(WireModel):

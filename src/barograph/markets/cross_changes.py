@@ -12,8 +12,10 @@ from barograph.venues.records import PastValues
 
 Direction = Literal["up", "down", "flat"]
 
-FLAT_PCT = 1.0
-"""A price or a number of coins that changed less in 24 hours is flat."""
+FLAT_PRICE_PCT = 1.0
+FLAT_COINS_PCT = 5.0
+"""A price or a number of coins that changed less in 24 hours is flat, here, as a signal and in the
+filters of the site."""
 
 
 class Change(NamedTuple):
@@ -44,7 +46,8 @@ class Change(NamedTuple):
         """The directions of the price and of the positions."""
         if self.price_pct is None or self.coins_pct is None:
             return None
-        return _direction(self.price_pct), _direction(self.coins_pct)
+        price = _direction(self.price_pct, FLAT_PRICE_PCT)
+        return price, _direction(self.coins_pct, FLAT_COINS_PCT)
 
 
 class _Ends(NamedTuple):
@@ -108,7 +111,7 @@ def change_of(entries: Iterable[CrossVenue]) -> Change | None:
     )
 
 
-def _direction(pct: float) -> Direction:
-    if abs(pct) < FLAT_PCT:
+def _direction(pct: float, flat_pct: float) -> Direction:
+    if abs(pct) < flat_pct:
         return "flat"
     return "up" if pct > 0 else "down"

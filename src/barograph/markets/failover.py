@@ -7,6 +7,7 @@ alone never changes the venue. We return to a venue further up in the list after
 """
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -37,6 +38,9 @@ class VenueInUse(Struct, frozen=True):
 
     back_at: int | None = None
     """When a venue further up in the list takes over again, if it stays healthy."""
+
+    back: str | None = None
+    """Which venue that is."""
 
 
 class Switch(NamedTuple):
@@ -132,12 +136,15 @@ class Failover:
         self._health[venue].failed(kind, now)
         return self._decide(now)
 
-    def back_at(self, now: int) -> int | None:
-        """When a venue further up in the list takes over again; None while none is healthy."""
+    def back(self, now: int) -> tuple[int, str] | None:
+        """When which venue further up in the list takes over again; None while none is healthy."""
         places = self._order[: self._order.index(self.in_use)]
-        known = [self._health[venue] for venue in places]
-        healthy = [each.healthy_since for each in known if each.is_healthy(now, self._max_age)]
-        return min((since + HEALTHY for since in healthy if since is not None), default=None)
+        known = [(self._health[venue], venue) for venue in places]
+        healthy = [
+            (it.healthy_since, venue) for it, venue in known if it.is_healthy(now, self._max_age)
+        ]
+        times = [(since + HEALTHY, venue) for since, venue in healthy if since is not None]
+        return min(times, key=itemgetter(0), default=None)
 
     def _decide(self, now: int) -> Switch | None:
         current = self._health[self.in_use]

@@ -49,7 +49,7 @@ from barograph.markets.symbols import (
     upper,
 )
 from barograph.venues.records import ContractName, Frame, Origin, Perpetuals, eight_hour_rate
-from barograph.venues.registry import VENUES
+from barograph.venues.registry import VENUES, first_with_liquidations
 
 T = TypeVar("T")
 
@@ -72,6 +72,9 @@ class SeriesReader:
     ) -> None:
         self.venues = venues
         self.venue = venues[0]
+        """The primary."""
+
+        self.liquidation_venue = first_with_liquidations(venues)
         """The venue of the liquidations, which don't fail over."""
 
         self.min_watched_pct = min_watched_pct
@@ -115,7 +118,7 @@ class SeriesReader:
         return await self.once(
             ("liquidations", days, until),
             lambda tx, now: liquidation_series(
-                tx, self.venue, days, int(min(now, until)), self.min_watched_pct
+                tx, self.liquidation_venue, days, int(min(now, until)), self.min_watched_pct
             ),
         )
 
@@ -159,7 +162,8 @@ class SeriesReader:
     async def liquidated_hour(self) -> LiquidatedHour:
         """Liquidations of the last hour by contract; raises as `reading` does."""
         return await self.once(
-            "liquidated hour", lambda tx, minute: liquidated_hour(tx, self.venue, minute)
+            "liquidated hour",
+            lambda tx, minute: liquidated_hour(tx, self.liquidation_venue, minute),
         )
 
     async def _hourly(self, key: Hashable, work: _Work[T]) -> T:

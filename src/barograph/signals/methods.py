@@ -22,6 +22,7 @@ from barograph.macro.evidence import (
     flow_week,
     yield_curve,
 )
+from barograph.markets.cross_changes import FLAT_COINS_PCT
 from barograph.markets.evidence import (
     FORTNIGHT_OF_HOURS,
     FORTNIGHT_OF_WINDOWS,
@@ -97,7 +98,9 @@ _, SHORT_EDGE_PCT, LONG_EDGE_PCT, _ = EDGES_PCT
 BREADTH = Bands(("shorts-pay", "balanced", "longs-pay"), (-20, 20), middle=1, margin=3)
 PRESSURE = Bands(("quiet", "normal", "elevated", "extreme"), (20, 90, 99), middle=1, margin=10)
 POSITIONING = Bands(("short-extreme", "typical", "long-extreme"), (5, 95), middle=1, margin=10)
-TREND = Bands(("falling", "flat", "rising"), (-5, 5), middle=1, margin=2.5)
+TREND = Bands(
+    ("falling", "flat", "rising"), (-FLAT_COINS_PCT, FLAT_COINS_PCT), middle=1, margin=2.5
+)
 SPREAD = Bands(("narrow", "typical", "wide"), (10, 90), middle=1, margin=10)
 EQUAL = "equal"
 """The compared venues settled the same."""

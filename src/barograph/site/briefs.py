@@ -266,7 +266,7 @@ async def _chart(site: Site, charts: ChartReader, brief: Brief) -> Chart | None:
     venue = next((other for other in others if source_of(other, source) == source), BYBIT)
     contracts = site.markets.contracts(site.board, venue) or {}
     symbol = next((coin for coin in brief.coins if coin in contracts), None)
-    if measure == "liquidations" and venue == site.series.venue:
+    if measure == "liquidations" and venue == site.series.liquidation_venue:
         chart = await charts.liquidations(1, moment=at)
     elif measure is None or measure == "liquidations" or symbol is None:
         return None

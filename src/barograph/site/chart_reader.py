@@ -128,7 +128,7 @@ class ChartReader:
             end = _end(days, moment)
             now = int(min(self._cache.minute, end))  # the same time axis as the page's other charts
             series = await self._series.liquidations(days, end)
-            venue = self._series.venue
+            venue = self._series.liquidation_venue
             events = () if moment else (await self._events(venue)).in_category(LIQUIDATIONS)
             time = timeline(days, now, events, moment)
             least = self._series.min_watched_pct

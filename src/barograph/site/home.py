@@ -14,7 +14,7 @@ from barograph.events.endpoints import EVENTS_PATH, recent_events
 from barograph.history.public_log import PublicLog
 from barograph.markets.samples import DAYS, LiquidatedHour, LiquidationSeries, Measure, PastRegime
 from barograph.markets.settlements import bitcoin_contract
-from barograph.markets.view import LIQUIDATIONS, PERPETUALS, MarketView
+from barograph.markets.view import PERPETUALS, MarketView
 from barograph.signals.methods import DAILY
 from barograph.site.chart_reader import ChartReader
 from barograph.site.charts.small import gauge
@@ -75,15 +75,15 @@ async def _home(site: Site, charts: ChartReader, log: PublicLog, days: int, at: 
     now = await _market_now(site, view)
     recorded = await or_none(_read_record(site, charts, days))
     briefs, events = _briefs(site, at), recent_events(site.board)
-    status = site.status.status(site.board, at)
+    status, roles = site.status.status(site.board, at), site.cross.roles(site.board)
     history = next(check for check in status.checks if check.name == "history")
     label, rate = ("unknown", None) if now is None else (now.label, now.funding_8h_pct)
     body = site.templates.render(
         "home.html",
         now=now,
-        **_from_record(view, now, recorded),
+        **_from_record(site, now, recorded),
         status=status,
-        status_text=headline(status),
+        status_text=headline(status, roles.in_use, roles.primary),
         # Read together with the status, so that the two agree.
         signed=log.last_signed,
         unsigned=detail_html(history.detail, at),
@@ -111,9 +111,7 @@ async def _home(site: Site, charts: ChartReader, log: PublicLog, days: int, at: 
     return Page(body, since=at, until=until, fields=service_links(site.templates.root))
 
 
-def _from_record(
-    view: MarketView | None, now: MarketNow | None, recorded: Recorded | None
-) -> dict[str, object]:
+def _from_record(site: Site, now: MarketNow | None, recorded: Recorded | None) -> dict[str, object]:
     """What the page shows from the database, or without it."""
     weeks, day, hour = ({}, None, None) if recorded is None else recorded[2:]
     past = [None] * len(DAYS_AGO) if recorded is None else recorded.past
@@ -126,8 +124,10 @@ def _from_record(
             (asset.symbol, figures_of(asset, now.in_use, weeks)) for asset in now.assets
         ]
         shown["market_row"] = market_figures(now.totals)
-        shown["movers"] = [*now.movers, hour_movers(view, hour)]
-        shown["line"] = liquidation_line(None if view is None or view.lacks_liquidations else day)
+        venue = site.series.liquidation_venue
+        contracts = site.markets.contracts(site.board, venue)
+        shown["movers"] = [*now.movers, hour_movers(venue, contracts, hour)]
+        shown["line"] = liquidation_line(day)
     return shown
 
 
@@ -135,9 +135,9 @@ async def _market_now(site: Site, view: MarketView | None) -> MarketNow | None:
     market = await site.compared()
     if market is None:
         return None
-    counted = site.board.latest(LIQUIDATIONS)
+    venue = site.series.liquidation_venue
     try:
-        return market_now(market, view, counted)
+        return market_now(market, view, market.facts[venue].totals, venue)
     except UpstreamUnavailable:
         return None
 
@@ -155,7 +155,7 @@ async def _read_record(site: Site, charts: ChartReader, days: int) -> Recorded:
     name = ContractName(venue, bitcoin_contract(reading, venue))
     index = site.markets.contracts(site.board) or {}
     majors = {each: ContractName(venue, index[each].contract) for each in MAJORS if each in index}
-    has_liquidations = VENUES[series.venue].liquidations != "none"
+    has_liquidations = VENUES[series.liquidation_venue].liquidations != "none"
     drawn = [await charts.measure(name, _SYMBOL, "funding", days)]
     weeks = {symbol: dict(await series.week_of(each)) for symbol, each in majors.items()}
     if site.has_venues:

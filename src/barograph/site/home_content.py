@@ -15,6 +15,7 @@ from barograph.markets.documents import market_state_document
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.regime import Label, Regime
 from barograph.markets.samples import LiquidatedHour, LiquidationSeries, Measure
+from barograph.markets.symbols import ContractIndex
 from barograph.markets.view import UNAVAILABLE, MarketView, is_fresh
 from barograph.site.charts.small import sparkline
 from barograph.site.coin_text import (
@@ -98,9 +99,11 @@ def day_movers(market: CrossMarket) -> tuple[MoverList, ...]:
     )
 
 
-def hour_movers(view: MarketView | None, hour: LiquidatedHour | None) -> MoverList:
+def hour_movers(
+    venue: str, contracts: ContractIndex | None, hour: LiquidatedHour | None
+) -> MoverList:
     """The symbols with the largest liquidations of the last hour; `hour` is None if unreadable."""
-    if view is None or view.lacks_liquidations:
+    if VENUES[venue].liquidations == "none":
         return MoverList(_HOUR, (), f"Liquidations are {UNAVAILABLE}.")
     if hour is None:
         return MoverList(_HOUR, (), "Recorded data is temporarily unavailable.")
@@ -110,12 +113,12 @@ def hour_movers(view: MarketView | None, hour: LiquidatedHour | None) -> MoverLi
         return MoverList(_HOUR, (), "Unknown: we did not cover this hour.", note)
     sums: dict[str, tuple[float, float]] = {}
     for contract, (longs, shorts) in hour.by_contract.items():
-        listed = view.by_name.get(contract.upper())
+        listed = (contracts or {}).get(contract.upper())
         name = contract if listed is None else listed.base
         before = sums.get(name, (0.0, 0.0))
         sums[name] = before[0] + longs, before[1] + shorts
     largest = nlargest(SHOWN, sums.items(), key=lambda each: sum(each[1]))
-    movers = [_liquidated(view, name, *sides) for name, sides in largest]
+    movers = [_liquidated(contracts, name, *sides) for name, sides in largest]
     if hour.is_disputed:
         movers = [mover._replace(rest="sides disputed") for mover in movers]
     return MoverList(_HOUR, movers, "Nothing was liquidated.", note)
@@ -148,8 +151,8 @@ def _points_text(basis_points: float) -> str:
     return f"{basis_points / 100:+.4f} pp"
 
 
-def _liquidated(view: MarketView, name: str, longs: float, shorts: float) -> Mover:
-    listed = view.by_name.get(name.upper())
+def _liquidated(contracts: ContractIndex | None, name: str, longs: float, shorts: float) -> Mover:
+    listed = (contracts or {}).get(name.upper())
     share = f"{100 * longs / (longs + shorts):.0f} % longs" if longs + shorts else ""
     path = None if listed is None else coin_page(listed.asset)
     return Mover(name, path, usd(longs + shorts), "", share)
@@ -229,6 +232,9 @@ class MarketNow(NamedTuple):
     """The title of the venue of regime, long accounts and next settlement."""
 
     long_accounts_note: str
+    liquidated_at: str
+    """The title of the venue of the liquidations, which don't fail over."""
+
     liquidated_usd: float | None
     liquidated_in: str
     """When a total appears, such as `in 13 h 20 min`; empty if there is one."""
@@ -242,9 +248,9 @@ class MarketNow(NamedTuple):
 
 
 def market_now(
-    market: CrossMarket, view: MarketView | None, counted: LiquidationTotals | None
+    market: CrossMarket, view: MarketView | None, counted: LiquidationTotals | None, venue: str
 ) -> MarketNow:
-    """Collect the fresh market data; `counted` is the newest count of liquidations.
+    """Collect the fresh market data; `counted` is the newest count of liquidations at `venue`.
 
     `view` is the venue in use, None without a fresh reading of it.
 
@@ -254,16 +260,17 @@ def market_now(
     if not any(symbol in market.coins for symbol in MAJORS):
         raise UpstreamUnavailable
     until = market.until
-    limit = market.limits.liquidations
+    limits, liquidated = market.limits, None
     if view is not None:
         until = min(until, market_state_document(view).until)
-    lacks = view is None or view.lacks_liquidations
-    if lacks or counted is None or not is_fresh(counted.as_of, limit, market.now):
+    lacks = VENUES[venue].liquidations != "all"
+    if lacks or counted is None or not is_fresh(counted.as_of, limits.liquidations, market.now):
         counted = None
     else:
-        until = min(until, counted.as_of + limit)
-    regime, liquidated = (None, None) if view is None else (view.regime, view.liquidations)
-    first_at = None if counted is None or view is None else _total_at(counted, view)
+        until = min(until, counted.as_of + limits.liquidations)
+        liquidated = counted if counted.watched_pct >= limits.min_coverage_pct else None
+    regime = None if view is None else view.regime
+    first_at = None if counted is None else _total_at(counted, market)
     assets = tuple(_asset(market, view, symbol) for symbol in MAJORS)
     totals, venues = market_totals(market), venues_text(market)
     in_use = VENUES[market.limits.primary if view is None else view.perpetuals.venue].title
@@ -274,7 +281,7 @@ def market_now(
         reading_until=market.as_of + market.limits.perpetuals,
         source=market.source,
         headline=_headline(assets[0]),
-        lead=_lead(assets[0], venues, regime, liquidated, in_use),
+        lead=_lead(assets[0], venues, regime, liquidated, (in_use, VENUES[venue].title)),
         label="unknown" if regime is None else regime.label,
         funding_8h_pct=None if regime is None else regime.funding_8h_pct,
         assets=assets,
@@ -285,7 +292,8 @@ def market_now(
         long_accounts_note=UNAVAILABLE if lacks_shares else _OF_ACCOUNTS,
         liquidated_usd=None if liquidated is None else liquidated.total_usd,
         liquidated_in="" if first_at is None else _countdown(first_at, market.now),
-        liquidated_note=_liquidated_note(counted, first_at, view),
+        liquidated_at=VENUES[venue].title,
+        liquidated_note=UNAVAILABLE if lacks else _liquidated_note(counted, first_at, market),
         sides=_sides(liquidated),
         movers=day_movers(market),
     )
@@ -365,7 +373,11 @@ def _headline(btc: Asset) -> str:
 
 
 def _lead(
-    btc: Asset, venues: str, regime: Regime | None, liquidated: LiquidationTotals | None, venue: str
+    btc: Asset,
+    venues: str,
+    regime: Regime | None,
+    liquidated: LiquidationTotals | None,
+    titles: tuple[str, str],
 ) -> str:
     """A sentence for each of open interest, funding and liquidations; none for what is unknown."""
     said: list[str] = []
@@ -378,12 +390,12 @@ def _lead(
         paid = f"{abs(regime.funding_8h_pct):.4f} %"
         payer, payee = ("Longs", "shorts") if regime.funding_8h_pct > 0 else ("Shorts", "longs")
         pays = "neither side pays" if paid == "0.0000 %" else f"{payer} pay {payee} {paid} per 8 h"
-        said.append(f"At {venue}, {pays[0].lower()}{pays[1:]} (regime: {regime.label}).")
+        said.append(f"At {titles[0]}, {pays[0].lower()}{pays[1:]} (regime: {regime.label}).")
     if liquidated is not None:
         sides = sorted(_sides(liquidated), key=lambda each: -each.share_pct)
         most = "".join(f", {side.share_pct:.1f} % of it {side.name.lower()}" for side in sides[:1])
         amount = usd(liquidated.total_usd) if liquidated.total_usd else "nothing"
-        said.append(f"Over all coins, {amount} was liquidated at {venue} in 24 hours{most}.")
+        said.append(f"Over all coins, {amount} was liquidated at {titles[1]} in 24 hours{most}.")
     return " ".join(said)
 
 
@@ -414,28 +426,27 @@ def _asset(market: CrossMarket, view: MarketView | None, symbol: str) -> Asset:
 
 
 def _liquidated_note(
-    counted: LiquidationTotals | None, first_at: int | None, view: MarketView | None
+    counted: LiquidationTotals | None, first_at: int | None, market: CrossMarket
 ) -> str:
-    if counted is None or view is None:
-        is_lacking = view is not None and view.lacks_liquidations
-        return UNAVAILABLE if is_lacking else "no recent count"
+    if counted is None:
+        return "no recent count"
     if first_at is not None and counted.watching_since is not None:
         return (
-            f"The 24-hour total appears at about {soon(first_at, view.now)}. We have covered "
+            f"The 24-hour total appears at about {soon(first_at, market.now)}. We have covered "
             f"{duration_text(round(counted.watched_pct / 100 * DAY))} of the last 24 hours, and "
             f"began on {date_and_time(counted.watching_since)}."
         )
     covered = coverage(counted.watched_pct)
-    if view.liquidations is None:
-        return f"only {covered} of the day covered; {view.limits.min_coverage_pct:g} % needed"
+    if counted.watched_pct < market.limits.min_coverage_pct:
+        return f"only {covered} of the day covered; {market.limits.min_coverage_pct:g} % needed"
     most = "" if counted.top_asset is None else f", most in {counted.top_asset}"
     return f"all contracts{most}; {covered} of the day covered"
 
 
-def _total_at(counted: LiquidationTotals, view: MarketView) -> int | None:
+def _total_at(counted: LiquidationTotals, market: CrossMarket) -> int | None:
     """When there will be a total; None if there is one, or while no stream is connected."""
     heard_at = counted.watched_until
-    if heard_at is None or not is_fresh(heard_at, view.limits.liquidations, view.now):
+    if heard_at is None or not is_fresh(heard_at, market.limits.liquidations, market.now):
         return None
     return counted.covered_at
 

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from barograph.kit.timestamps import HOUR
 from barograph.markets.cross import CrossMarket
-from barograph.markets.cross_changes import FLAT_PCT, Change, change_of
+from barograph.markets.cross_changes import FLAT_COINS_PCT, FLAT_PRICE_PCT, Change, change_of
 from barograph.markets.cross_coins import CrossCoin
 from barograph.markets.cross_documents import CROSS_PATH
 from barograph.site.coin_text import (
@@ -159,7 +159,7 @@ async def _open_interest(site: Site, now: int) -> Page:
         parts_of=parts_of,
         short_total=short_total,
         floor_usd=FLOOR_USD,
-        flat_pct=FLAT_PCT,
+        flat_pcts=(FLAT_PRICE_PCT, FLAT_COINS_PCT),
         missing_text=missing_text,
         kept_text=kept_text,
         titles_of=titles_of,

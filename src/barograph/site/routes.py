@@ -69,6 +69,7 @@ from barograph.site.site import Site
 from barograph.site.status import status_page_routes
 from barograph.site.templating import Terms
 from barograph.site.venues import venues_routes
+from barograph.venues.registry import source_of
 
 ICON_PATH = "/favicon.ico"
 SITEMAP_PATH = "/sitemap.xml"
@@ -143,7 +144,9 @@ def page_routes(site: Site, parts: SiteParts) -> list[Router]:
     status_page_routes(router, site)
     search_routes(router, site)
     _moved_routes(router, site)
-    chart_image_routes(router, site, charts, parts.source)
+    chart_image_routes(
+        router, site, charts, source_of(site.series.liquidation_venue, parts.bybit_source)
+    )
     keys = KeyPages(site.templates, parts.registrations, parts.limiter, site.board.clock)
     keys.add_routes(router)
     can_register = parts.registrations is not None
@@ -240,7 +243,7 @@ def _moved_routes(router: PageRouter, site: Site) -> None:
     @router.get(f"{DATA_FOLDER}{LIQUIDATIONS}.csv")
     async def read_liquidations(request: Request) -> Response:
         days = days_from_query(request.query_params)
-        return series(request, LIQUIDATIONS, days, venue=site.series.venue)
+        return series(request, LIQUIDATIONS, days, venue=site.series.liquidation_venue)
 
     @router.get(f"{DATA_FOLDER}{{symbol}}/{{measure}}.json")
     @router.get(f"{DATA_FOLDER}{{symbol}}/{{measure}}.csv")

@@ -228,10 +228,11 @@ class Site(NamedTuple):
         if known is None or known.venue == self.series.venue or self.view(now) is None:
             return ""
         back = "" if known.back_at is None else f", at about {soon(known.back_at, known.back_at)}"
+        higher = first if known.back is None else VENUES[known.back].title
         return (
             f"{first} failed. Since {date_and_time(known.since)}, the regime, signals, badges and "
             f"other single-venue figures come from {VENUES[known.venue].title}, until "
-            f"{first} has been healthy for {HEALTHY // MINUTE} minutes{back}."
+            f"{higher} has been healthy for {HEALTHY // MINUTE} minutes{back}."
         )
 
     def backfill(self, now: int, venue: str = "") -> str:

@@ -121,8 +121,8 @@ def components(status: ServiceStatus) -> list[Component]:
     return sorted(checks.values(), key=lambda each: order.get(each.name, len(order)))
 
 
-def headline(status: ServiceStatus) -> str:
-    """What fails, in one sentence; the home page and `/status` say the same."""
+def headline(status: ServiceStatus, in_use: str, primary: str) -> str:
+    """What fails, and which venue is in use instead; the home page and `/status` say the same."""
     parts = components(status)
     failing = [part for part in parts if part.condition in ("degraded", "down")]
     down = {check.name for check in failing if check.condition == "down"}
@@ -136,8 +136,17 @@ def headline(status: ServiceStatus) -> str:
         if not starting:
             return "All components are working."
         return f"No component is failing; {starting} {'is' if starting == 1 else 'are'} warming up."
-    more = f" and {len(failing) - _NAMED} more" if len(failing) > _NAMED else ""
-    return f"Affected: {', '.join(check.title for check in failing[:_NAMED])}{more}."
+    if in_use != primary:
+        away, used = VENUES[primary].title, VENUES[in_use].title
+        is_down = primary in {check.name for check in failing}
+        said = [
+            f"{away} is down; {used} is in use." if is_down else f"{used} is in use, not {away}."
+        ]
+        failing = [check for check in failing if check.name not in {"venue", primary}]
+    if failing:
+        more = f" and {len(failing) - _NAMED} more" if len(failing) > _NAMED else ""
+        said.append(f"Affected: {', '.join(check.title for check in failing[:_NAMED])}{more}.")
+    return " ".join(said)
 
 
 def _stale_text(status: ServiceStatus) -> str:
@@ -333,7 +342,7 @@ def status_page_routes(router: PageRouter, site: Site) -> None:
     reader = StatusHistoryReader(site.database)
 
     async def render(now: int) -> Page:
-        status = site.status.status(site.board, now)
+        status, roles = site.status.status(site.board, now), site.cross.roles(site.board)
         shown = components(status)
         used = [each.name for each in shown if each.condition != "not_configured"]
         history = await reader.history(used, now)
@@ -342,7 +351,7 @@ def status_page_routes(router: PageRouter, site: Site) -> None:
             here=STATUS_PAGE,
             now=now,
             overall=status.status,
-            overall_text=headline(status),
+            overall_text=headline(status, roles.in_use, roles.primary),
             components=shown,
             strips={} if history is None else history.strips,
             periods=() if history is None else [_period(each) for each in _SHOWN],

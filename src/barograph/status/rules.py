@@ -262,7 +262,7 @@ def _venue(inputs: StatusInputs) -> Verdict:
     back = (
         ""
         if in_use.back_at is None
-        else _BACK.format(VENUES[primary].title, iso_timestamp(in_use.back_at))
+        else _BACK.format(VENUES[in_use.back or primary].title, iso_timestamp(in_use.back_at))
     )
     return "degraded", used + why + back
 

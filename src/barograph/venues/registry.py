@@ -53,6 +53,12 @@ def publishes_long_accounts(venue: str, primary: str) -> bool:
     return venue == primary and VENUES[venue].has_long_accounts
 
 
+def first_with_liquidations(venues: Sequence[str]) -> str:
+    """The first venue that publishes every liquidation; else one that publishes some, else any."""
+    order = ("all", "largest per second", "incomplete", "none")
+    return min(venues, key=lambda venue: order.index(VENUES[venue].liquidations))
+
+
 def liquidation_venue(given: Mapping[str, str], venues: Sequence[str]) -> str:
     """The venue of a request, of those that an instance reads; by default the first.
 

@@ -1,6 +1,5 @@
 // Saves what the large chart of a coin page shows as PNG, SVG or CSV; chart.js loads this on first use.
 
-const MINUTE = 60_000;
 const MARGIN = 12;
 const COLUMNS = ["time", "pane", "venue", "value", "unit", "missing"];
 const UNITS = { "open-interest": "USD", funding: "% per 8 h", liquidations: "USD" };
@@ -11,7 +10,7 @@ const escaped = (value) => String(value).replace(/[&<>"]/g, (sign) => `&#${sign.
 function save(name, blob) {
   const href = URL.createObjectURL(blob);
   Object.assign(document.createElement("a"), { href, download: name }).click();
-  setTimeout(() => URL.revokeObjectURL(href), MINUTE);
+  setTimeout(() => URL.revokeObjectURL(href), 60_000);
 }
 
 // Points by measure, with the name of their pane and their venue
@@ -34,23 +33,18 @@ export function saveImage(name, drawChart, chart) {
   const [width, height] = [chart.width + 2 * MARGIN, chart.height + 2 * MARGIN];
   const sheet = Object.assign(document.createElement("canvas"), { width: 2 * width, height: 2 * height });
   const c = sheet.getContext("2d");
-  const svg = name.endsWith(".svg") ? new SvgContext(width, height, c) : null;
   c.setTransform(2, 0, 0, 2, 2 * MARGIN, 2 * MARGIN);
-  const target = svg ?? c;
+  const target = name.endsWith(".svg") ? new SvgContext(width, height, c) : c;
   target.fillStyle = chart.colours.ground;
   target.fillRect(-MARGIN, -MARGIN, width, height);
   drawChart(target, chart);
-  if (svg) save(name, new Blob([svg.toString()], { type: "image/svg+xml" }));
-  else sheet.toBlob((blob) => save(name, blob));
+  if (target === c) sheet.toBlob((blob) => save(name, blob));
+  else save(name, new Blob([target.toString()], { type: "image/svg+xml" }));
 }
 
 // The part of a canvas context that chart_drawing.js uses, as SVG
-
 class SvgContext {
-  constructor(width, height, ruler) {
-    Object.assign(this, { width, height, ruler, parts: [], path: [], dash: [], open: 0, globalAlpha: 1 });
-  }
-
+  constructor(width, height, ruler) { Object.assign(this, { width, height, ruler, parts: [], path: [], open: 0, globalAlpha: 1 }); }
   beginPath() { this.path = []; }
   closePath() { this.path.push("Z"); }
   moveTo(x, y) { this.path.push(`M${short(x)} ${short(y)}`); }
@@ -59,6 +53,7 @@ class SvgContext {
   setLineDash(dash) { this.dash = dash.length ? { "stroke-dasharray": dash.join(" ") } : {}; }
   fill() { this.add("path", { d: this.path.join(""), fill: this.fillStyle, opacity: this.globalAlpha }); }
   stroke() { this.add("path", { d: this.path.join(""), fill: "none", stroke: this.strokeStyle, "stroke-width": this.lineWidth, ...this.dash }); }
+
   fillRect(x, y, width, height) {
     this.add("rect", { x: short(x), y: short(y), width: short(width), height: short(height), fill: this.fillStyle, opacity: this.globalAlpha });
   }
@@ -70,16 +65,10 @@ class SvgContext {
     this.add("text", { x: short(x), y: short(y), fill: this.fillStyle, ...font }, words);
   }
 
-  measureText(words) {
-    this.ruler.font = this.font;
-    return this.ruler.measureText(words);
-  }
-
+  measureText(words) { return Object.assign(this.ruler, { font: this.font }).measureText(words); }
   save() { this.open += 1; }
   restore() { this.parts.push("</g>"); }
-  clip() { // once between save and restore
-    this.parts.push(`<clipPath id="clip-${this.open}"><path d="${this.path.join("")}"/></clipPath><g clip-path="url(#clip-${this.open})">`);
-  }
+  clip() { this.parts.push(`<clipPath id="clip-${this.open}"><path d="${this.path.join("")}"/></clipPath><g clip-path="url(#clip-${this.open})">`); }
 
   add(name, members, words = "") {
     const written = Object.entries(members).map(([key, value]) => ` ${key}="${escaped(value)}"`).join("");

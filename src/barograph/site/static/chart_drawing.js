@@ -1,33 +1,25 @@
 // Draws the large chart of a coin page, on a canvas or as SVG: both get the same calls. What is drawn
 // comes from chart.js; nothing here loads data or listens to the visitor.
 
-const MINUTE = 60_000;
-const HOUR = 60 * MINUTE;
-const DAY = 24 * HOUR;
+export const MINUTE = 60_000;
+export const HOUR = 60 * MINUTE;
+export const DAY = 24 * HOUR;
 const TIME_STEPS = [...[1, 2, 5, 10, 15, 30].map((count) => count * MINUTE), ...[1, 3, 6, 12].map((count) => count * HOUR),
   ...[1, 2, 7, 14, 28, 56, 91, 182, 364].map((count) => count * DAY)];
-const EVENTS_HEIGHT = 20;
-const TIMES_HEIGHT = 24;
-const TITLE_HEIGHT = 18; // above the plot of each pane
-const PANE_GAP = 12;
+const HEIGHTS = { events: 20, times: 24, title: 18, gap: 12, note: 14, head: 44 };
 const CLUSTER_PX = [12, 24, 48]; // closer events share a mark; the wider ones if there would be a row of marks
-const MARK_ROOM_PX = 36;
-const HATCH_PX = 5;
-const NARROW_PX = 560;
 const NOTE_PX = 10;
-const DASHES = [4, 3];
 const FONT = 'ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif';
 const UNITS = [["T", 1e12], ["B", 1e9], ["M", 1e6], ["k", 1e3]];
 
 // Numbers as the site writes them, never with an exponent
 
-function signed(value, decimals) {
-  const text = Math.abs(value).toFixed(decimals);
-  return `${Number(text) === 0 ? "" : value > 0 ? "+" : "-"}${text}`;
+export function percent(value, decimals = 2) {
+  const text = value.toFixed(decimals);
+  return `${Number(text) === 0 ? text.replace("-", "") : value > 0 ? `+${text}` : text} %`;
 }
 
-export const rate = (value) => `${signed(value, 4)} %`;
-export const percent = (value, decimals = 2) => `${signed(value, decimals)} %`;
+export const rate = (value) => percent(value, 4);
 export const moment = (at) => `${new Date(at).toISOString().slice(0, 16).replace("T", " ")} UTC`;
 
 export function usd(value, decimals = 2) {
@@ -52,12 +44,10 @@ export function lowerBound(list, wanted, of = (item) => item) {
   return low;
 }
 
-// Points become at most one column per pixel, with the lowest, highest and last value of each channel.
-// That is done once per zoom: columns begin at multiples of their length, so panning only moves them.
-// Lines bridge at most the time `bridged`.
-
+// Points become at most one column per pixel, with the lowest, highest and last value of each channel. Columns
+// begin at multiples of their length, so panning only moves them. Lines bridge at most the time `bridged`.
 export function prepare(points, columnMs, bridged, channels, isDashed) {
-  const columns = { at: [], gap: [], dashed: [], channels: channels.map(() => ({ low: [], high: [], last: [] })), isDense: false };
+  const columns = { at: [], gap: [], dashed: [], channels: channels.map(() => ({ low: [], high: [], last: [] })) };
   let [key, index, before] = [NaN, -1, -Infinity];
   const known = points.filter(({ value }) => value !== null);
   for (const point of known) {
@@ -67,16 +57,16 @@ export function prepare(points, columnMs, bridged, channels, isDashed) {
       columns.at.push(point.at);
       columns.gap.push(point.at - before > bridged);
       columns.dashed.push(false);
-      for (const { low, high, last } of columns.channels) for (const list of [low, high, last]) list.push(NaN);
     }
     before = point.at;
     if (isDashed(point)) columns.dashed[index] = true;
     for (let number = 0; number < channels.length; number += 1) add(columns.channels[number], index, channels[number](point));
   }
-  return Object.assign(columns, { isDense: known.length > 1.2 * columns.at.length });
+  return { ...columns, isDense: known.length > 1.2 * columns.at.length };
 }
 
 function add({ low, high, last }, index, value) {
+  if (low.length === index) for (const list of [low, high, last]) list.push(NaN);
   if (!Number.isFinite(value)) return;
   if (!(low[index] <= value)) low[index] = value; // also if it is not a number
   if (!(high[index] >= value)) high[index] = value;
@@ -84,28 +74,26 @@ function add({ low, high, last }, index, value) {
 }
 
 // The columns from one before a period to one after it, so that lines reach both edges
-function visible({ at }, { from, to }) {
-  return [Math.max(0, lowerBound(at, from) - 1), Math.min(at.length, lowerBound(at, to) + 2)];
-}
+const visible = ({ at }, { from, to }) => [Math.max(0, lowerBound(at, from) - 1), Math.min(at.length, lowerBound(at, to) + 2)];
 
 // The chart: events above, panes below each other, and the times
 
-export const axisWidth = (width) => (width < NARROW_PX ? 68 : 76);
+const isNarrow = (width) => width < 560;
+export const axisWidth = (width) => (isNarrow(width) ? 68 : 76);
 
 export function drawChart(c, chart) {
   const { width, height, view, colours, head, notes = [] } = chart;
-  const box = { left: 1, right: width - axisWidth(width), top: head ? 44 : 0, bottom: height - 14 * notes.length - (head ? 6 : 0) };
+  const box = { left: 1, right: width - axisWidth(width), top: head ? HEIGHTS.head : 0, bottom: height - HEIGHTS.note * notes.length - (head ? 6 : 0) };
   const x = (at) => box.left + ((at - view.from) / (view.to - view.from)) * (box.right - box.left);
-  const layout = { ...box, x, isNarrow: width < NARROW_PX, marks: cluster(chart.events, x, box), panes: layOut(chart.panes, box) };
-  c.fillStyle = colours.ground;
-  c.fillRect(0, 0, width, height);
+  const layout = { ...box, x, isNarrow: isNarrow(width), marks: cluster(chart.events, x, box), panes: layOut(chart.panes, box) };
+  fill(c, colours.ground, 0, 0, width, height);
   if (head) drawHead(c, chart);
   drawTimes(c, chart, layout);
   for (const place of layout.panes) drawPane(c, chart, place, layout);
   for (const mark of layout.marks) drawMark(c, mark, box.top, colours);
   if (chart.selected) drawSelected(c, chart.selected, layout, colours);
   if (chart.cross) drawCrosshair(c, chart, layout);
-  for (const [index, note] of notes.entries()) text(c, note, box.left, box.bottom + 14 * (index + 1), colours.quiet, { size: NOTE_PX });
+  for (const [index, note] of notes.entries()) text(c, note, box.left, box.bottom + HEIGHTS.note * (index + 1), colours.quiet, { size: NOTE_PX });
   return layout;
 }
 
@@ -123,14 +111,13 @@ export function wrapped(c, words, width) {
 
 // On whole pixels, which are drawn faster
 function layOut(panes, { top: start, bottom }) {
-  const room = bottom - start - EVENTS_HEIGHT - TIMES_HEIGHT - PANE_GAP * (panes.length - 1);
+  const room = bottom - start - HEIGHTS.events - HEIGHTS.times - HEIGHTS.gap * (panes.length - 1);
   const shares = panes.reduce((sum, { share }) => sum + share, 0);
-  let top = start + EVENTS_HEIGHT;
+  let end = start + HEIGHTS.events - HEIGHTS.gap;
   return panes.map((pane) => {
-    const height = (room * pane.share) / shares;
-    const place = { pane, top: Math.round(top + TITLE_HEIGHT), bottom: Math.round(top + height) };
-    top += height + PANE_GAP;
-    return place;
+    const top = end + HEIGHTS.gap;
+    end = top + (room * pane.share) / shares;
+    return { pane, top: Math.round(top + HEIGHTS.title), bottom: Math.round(end) };
   });
 }
 
@@ -138,15 +125,14 @@ function drawHead(c, { head, legend, colours }) {
   text(c, head, 1, 16, colours.text, { size: 13, weight: 600 });
   let left = 1;
   for (const { title, colour } of legend) {
-    c.fillStyle = colour;
-    c.fillRect(left, 26, 9, 9);
+    fill(c, colour, left, 26, 9, 9);
     text(c, title, left + 13, 35, colours.quiet);
     left += 26 + c.measureText(title).width;
   }
 }
 
-function drawTimes(c, { view, colours }, { x, left, right, bottom, panes, isNarrow }) {
-  const most = Math.ceil((right - left) / (isNarrow ? 48 : 84));
+function drawTimes(c, { view, colours }, { x, left, right, bottom, panes, isNarrow: isSmall }) {
+  const most = Math.ceil((right - left) / (isSmall ? 48 : 84));
   const step = TIME_STEPS.find((length) => (view.to - view.from) / length <= most) ?? 2 * TIME_STEPS.at(-1);
   for (let at = Math.ceil(view.from / step) * step; at <= view.to; at += step) {
     for (const place of panes) line(c, [x(at), place.top, x(at), place.bottom], colours.grid);
@@ -161,50 +147,45 @@ function timeLabel(at, step) {
   return step > 90 * DAY ? when.slice(8, 16) : `${Number(when.slice(5, 7))} ${when.slice(8, 11)}`;
 }
 
-function drawPane(c, { view, colours }, place, { left, right, x, isNarrow }) {
+function drawPane(c, { view, colours, isLoading }, place, { left, right, x, isNarrow: isSmall }) {
   const { pane, top, bottom } = place;
-  place.scale = scaleOf(pane, view, bottom - top);
-  const { low, high, marks, step, isKnown } = place.scale;
+  const { low, high, marks, step, isKnown } = (place.scale = scaleOf(pane, view, bottom - top));
   place.y = (value) => bottom - ((value - low) / (high - low)) * (bottom - top);
   for (const mark of marks) {
     line(c, [left, place.y(mark), right, place.y(mark)], mark === 0 && pane.hasZero ? colours.edge : colours.grid);
     text(c, pane.label(mark, step), right + 8, place.y(mark) + 4, colours.quiet);
   }
-  text(c, isNarrow ? pane.short : pane.title, left, top - 6, colours.text, { weight: 600 });
+  text(c, isSmall ? pane.short ?? pane.title : pane.title, left, top - 6, colours.text, { weight: 600 });
   c.save();
   c.beginPath();
   c.rect(left, top - 1, right - left, bottom - top + 2);
   c.clip();
   for (const shape of pane.drawn) KINDS[shape.kind].draw(c, shape, { view, colours, right, x, y: place.y });
   c.restore();
-  if (!isKnown) text(c, "Nothing recorded for this period", (left + right) / 2, (top + bottom) / 2, colours.quiet, { align: "center" });
+  if (!isKnown && !isLoading) text(c, "Nothing recorded for this period", (left + right) / 2, (top + bottom) / 2, colours.quiet, { align: "center" });
 }
 
 // From the lowest to the highest value in view, with round marks inside
 function scaleOf({ drawn, hasZero }, view, height) {
-  let [low, high, isKnown] = hasZero ? [0, 0, false] : [Infinity, -Infinity, false];
-  for (const shape of drawn) {
-    const [least, most] = KINDS[shape.kind].range(shape, view);
-    if (least <= most) [low, high, isKnown] = [Math.min(low, least), Math.max(high, most), true];
-  }
-  if (!isKnown) return { low: 0, high: 1, marks: [], step: 1, isKnown };
+  const ranges = drawn.map((shape) => KINDS[shape.kind].range(shape, view)).filter(([least, most]) => least <= most);
+  if (ranges.length === 0) return { low: 0, high: 1, marks: [], step: 1, isKnown: false };
+  let [low, high] = [Math.min(...ranges.flat(), hasZero ? 0 : Infinity), Math.max(...ranges.flat(), hasZero ? 0 : -Infinity)];
   const room = (high - low) * 0.06 || Math.abs(high) * 0.01 || 1;
   [low, high] = [hasZero && low === 0 ? 0 : low - room, hasZero && high === 0 ? 0 : high + room];
   const least = (high - low) / Math.max(3, Math.floor(height / (height < 120 ? 20 : 34)));
-  const power = 10 ** Math.floor(Math.log10(least));
   const ends = (round) => [Math.ceil(low / round - 1e-9), Math.floor(high / round + 1e-9)];
-  const rounds = [0.5, 1, 2, 5, 10].map((count) => count * power);
+  const rounds = [0.5, 1, 2, 5, 10].map((count) => count * 10 ** Math.floor(Math.log10(least)));
   const widest = rounds.findIndex((round) => round >= least * (1 - 1e-9));
   const step = rounds.slice(0, widest + 1).findLast((round) => ends(round)[1] > ends(round)[0]); // one mark is no scale
   const [first, last] = ends(step);
-  return { low, high, step, isKnown, marks: Array.from({ length: last - first + 1 }, (_, index) => (first + index) * step || 0) };
+  return { low, high, step, isKnown: true, marks: Array.from({ length: last - first + 1 }, (_, index) => (first + index) * step || 0) };
 }
 
 // Shapes: lines, stacks and bars. A kind knows the range of its values and how to draw them.
 
 const KINDS = {
   line: { range: lineRange, draw: drawLine },
-  stack: { range: stackRange, draw: drawStack },
+  stack: { range: (shape, view) => [0, lineRange({ ...shape, channel: 0 }, view)[1]], draw: drawStack },
   bars: { range: ({ bars }) => [Math.min(0, ...bars.map(({ short }) => -short)), Math.max(...bars.map(({ long, total }) => total ?? long))], draw: drawBars },
 };
 
@@ -249,107 +230,62 @@ function trace(c, columns, { last }, wanted, { view, x, height }) {
 
 // With several points per pixel, one rectangle per column: browsers draw a long jagged line slowly.
 function drawDense(c, columns, { low, high, last }, { view, colour, x, height }) {
-  c.fillStyle = colour;
   const [begin, end] = visible(columns, view);
   for (let index = begin; index < end; index += 1) {
     if (Number.isNaN(last[index]) || (columns.dashed[index] && index % 7 > 3)) continue;
     const before = columns.gap[index] || index === begin || Number.isNaN(last[index - 1]) ? last[index] : last[index - 1];
     const [top, bottom] = [Math.max(high[index], before), Math.min(low[index], before)].map((value) => Math.round(height(value)));
-    c.fillRect(Math.round(x(columns.at[index])), top, 1, Math.max(1, bottom - top));
+    fill(c, colour, Math.round(x(columns.at[index])), top, 1, Math.max(1, bottom - top));
   }
-}
-
-// The sum of the venues, with what the missing ones last had; NaN if nothing is known
-function sum({ channels }, count, index) {
-  let total = NaN;
-  for (let venue = 0; venue < count; venue += 1) {
-    const value = channels[venue].last[index];
-    if (Number.isFinite(value)) total = (total || 0) + value;
-  }
-  return total;
-}
-
-function stackRange({ columns, venues }, view) {
-  const [begin, end] = visible(columns, view);
-  let most = -Infinity;
-  for (let index = begin; index < end; index += 1) most = Math.max(most, sum(columns, venues.length, index) || 0);
-  return [0, most];
 }
 
 // One area per venue, hatched where it is missing and had this last. Partial sums have a dashed edge.
+// The channels are the sum, the venues, and what missing venues last had.
 function drawStack(c, { columns, venues }, { view, colours, x, y }) {
-  for (const indexes of connected(columns, venues.length, view)) {
-    const across = indexes.map((index) => x(columns.at[index]));
-    let below = indexes.map(() => y(0));
+  const { at, channels, dashed } = columns;
+  for (const indexes of connected(columns, view)) {
+    const across = indexes.map((index) => x(at[index]));
     const heights = indexes.map(() => 0);
+    let below = indexes.map(() => y(0));
     for (const [number, colour] of venues.entries()) {
-      const { last } = columns.channels[number];
-      const above = indexes.map((index, place) => y((heights[place] += last[index] || 0)));
-      c.fillStyle = colour;
+      const above = indexes.map((index, place) => y((heights[place] += channels[1 + number].last[index] || 0)));
       c.globalAlpha = 0.75;
-      fillArea(c, across, below, above, columns.isDense);
+      c.fillStyle = colour;
+      fillArea(c, across, below, above);
       c.globalAlpha = 1;
-      hatchHeld(c, across, below, above, indexes.map((index) => columns.channels[venues.length + number].last[index]), colours.ground);
+      for (const [place, index] of indexes.entries()) { // in each fifth pixel
+        if (!(channels[1 + venues.length + number].last[index] > 0) || across[place] % 5 > across[place - 1] % 5) continue;
+        fill(c, colours.ground, Math.round(across[place]), above[place], 1, below[place] - above[place]);
+      }
       below = above;
     }
-    edgePartial(c, across, below, indexes.map((index) => columns.dashed[index]), colours.text);
+    c.beginPath();
+    for (const [place, index] of indexes.entries()) {
+      if (dashed[index]) c[dashed[index - 1] && place > 0 ? "lineTo" : "moveTo"](across[place], below[place]);
+    }
+    stroke(c, colours.text, 1, true);
   }
 }
 
 // The indexes of neighbouring columns in which a venue is known
-function connected(columns, count, view) {
+function connected(columns, view) {
   const [begin, end] = visible(columns, view);
   const runs = [];
   for (let index = begin; index < end; index += 1) {
-    if (Number.isNaN(sum(columns, count, index))) continue;
+    if (Number.isNaN(columns.channels[0].last[index])) continue;
     if (runs.at(-1)?.at(-1) === index - 1 && !columns.gap[index]) runs.at(-1).push(index);
     else runs.push([index]);
   }
   return runs;
 }
 
-function fillArea(c, across, below, above, isDense) {
-  if (isDense) return fillColumns(c, across, below, above);
-  const alone = across.length === 1 ? 1.5 : 0;
+function fillArea(c, across, below, above) {
+  if (across.length === 1) return fillArea(c, [across[0] - 1.5, across[0] + 1.5], [below[0], below[0]], [above[0], above[0]]);
   c.beginPath();
-  c.moveTo(across[0] - alone, below[0]);
-  for (const [place, left] of across.entries()) c.lineTo(left - alone, above[place]);
-  for (let place = across.length - 1; place >= 0; place -= 1) c.lineTo(across[place] + alone, below[place]);
+  for (const [place, left] of across.entries()) c.lineTo(left, above[place]);
+  for (let place = across.length - 1; place >= 0; place -= 1) c.lineTo(across[place], below[place]);
   c.closePath();
   c.fill();
-}
-
-// Equal neighbours are one rectangle.
-function fillColumns(c, across, below, above) {
-  let [left, top, bottom] = [Math.round(across[0]), Math.round(above[0]), Math.round(below[0])];
-  for (let place = 1; place <= across.length; place += 1) {
-    const [high, low] = [Math.round(above[place]), Math.round(below[place])];
-    if (high === top && low === bottom) continue;
-    const right = Math.round(across[place] ?? across.at(-1) + 1);
-    if (bottom > top) c.fillRect(left, top, right - left, bottom - top);
-    [left, top, bottom] = [right, high, low];
-  }
-}
-
-function hatchHeld(c, across, below, above, held, colour) {
-  c.beginPath();
-  let hatchedAt = -Infinity;
-  for (const [place, left] of across.entries()) {
-    if (!(held[place] > 0) || left - hatchedAt < HATCH_PX) continue;
-    hatchedAt = left;
-    c.moveTo(left, below[place]);
-    c.lineTo(left + 3, above[place]);
-  }
-  if (hatchedAt > -Infinity) stroke(c, colour, 1);
-}
-
-function edgePartial(c, across, tops, isPartial, colour) {
-  c.beginPath();
-  for (const [place, left] of across.entries()) {
-    if (isPartial[place] && isPartial[place - 1]) c.lineTo(left, tops[place]);
-    else if (isPartial[place]) c.moveTo(left, tops[place]);
-  }
-  if (isPartial.includes(true)) stroke(c, colour, 1, true);
 }
 
 // Longs above zero, shorts below it; hatched where a venue was not watched all the time
@@ -360,37 +296,24 @@ function drawBars(c, { bars }, { colours, x, y }) {
     const sides = total === null ? [[long, colours.long], [-short, colours.short]] : [[total, colours.trace]];
     for (const [value, colour] of sides) {
       const [top, bottom] = [Math.min(y(value), y(0)), Math.max(y(value), y(0))];
-      c.fillStyle = colour;
-      c.fillRect(left, top, right - left, bottom - top);
-      if (isPartial) hatch(c, left, top, right, bottom, colours.ground);
+      fill(c, colour, left, top, right - left, bottom - top);
+      if (isPartial) for (let level = bottom - 3; level > top; level -= 5) fill(c, colours.ground, left, level, right - left, 1);
     }
   }
 }
 
-function hatch(c, left, top, right, bottom, colour) {
-  const height = bottom - top;
-  c.beginPath();
-  for (let from = left - height + HATCH_PX / 2; from < right; from += HATCH_PX) { // at 45 degrees, from below
-    c.moveTo(Math.max(from, left), bottom - Math.max(0, left - from));
-    c.lineTo(Math.min(from + height, right), bottom - Math.min(height, right - from));
-  }
-  stroke(c, colour, 1.5);
-}
-
 // Events close to each other share a mark with their number, so that marks never become a row.
-
 function cluster(events, x, { left, right }) {
+  const places = events.map((event) => [x(event.at), event]).filter(([at]) => at >= left && at <= right);
   let marks = [];
   for (const distance of CLUSTER_PX) {
     marks = [];
-    for (const event of events) {
-      const at = x(event.at);
-      if (at < left || at > right) continue;
+    for (const [at, event] of places) {
       const mark = marks.at(-1);
       if (at - mark?.to < distance && at - mark.from < 3 * distance) Object.assign(mark, { to: at, events: [...mark.events, event] });
       else marks.push({ from: at, to: at, events: [event] });
     }
-    if (marks.length <= (right - left) / MARK_ROOM_PX) break;
+    if (marks.length <= (right - left) / 36) break;
   }
   return marks.map((mark) => ({ ...mark, x: (mark.from + mark.to) / 2 }));
 }
@@ -399,21 +322,15 @@ function drawMark(c, { x, events }, top, colours) {
   const count = events.length > 1 ? String(events.length) : "";
   const half = 4 + 3 * count.length;
   const level = top + (count ? 12 : 8);
+  if (count) fill(c, colours.ink, x - half, top + 1, 2 * half, 12);
   c.fillStyle = colours.ink;
-  if (count) c.fillRect(x - half, top + 1, 2 * half, 12);
-  c.beginPath();
-  c.moveTo(x - 4, level);
-  c.lineTo(x + 4, level);
-  c.lineTo(x, level + 6);
-  c.closePath();
-  c.fill();
+  fillArea(c, [x - 4, x, x + 4], [level, level, level], [level, level + 6, level]);
   text(c, count, x, top + 11, colours.ground, { align: "center", size: 10, weight: 600 });
 }
 
 function drawSelected(c, [from, to], { panes }, colours) {
   c.globalAlpha = 0.2;
-  c.fillStyle = colours.trace;
-  c.fillRect(Math.min(from, to), panes[0].top, Math.abs(to - from), panes.at(-1).bottom - panes[0].top);
+  fill(c, colours.trace, Math.min(from, to), panes[0].top, Math.abs(to - from), panes.at(-1).bottom - panes[0].top);
   c.globalAlpha = 1;
 }
 
@@ -422,15 +339,13 @@ function drawCrosshair(c, { cross, colours }, { x, left, right, bottom, panes })
   line(c, [across, panes[0].top, across, panes.at(-1).bottom], colours.text);
   for (const { pane, y, scale } of panes) {
     for (const { value, colour } of cross.dots[pane.key] ?? []) {
-      c.fillStyle = colour;
-      if (scale.isKnown && Number.isFinite(value)) c.fillRect(across - 3, y(value) - 3, 6, 6);
+      if (scale.isKnown && Number.isFinite(value)) fill(c, colour, across - 3, y(value) - 3, 6, 6);
     }
   }
   c.font = `400 11px ${FONT}`;
   const half = c.measureText(moment(cross.at)).width / 2 + 6;
   const middle = Math.min(Math.max(across, left + half), right - half);
-  c.fillStyle = colours.ink;
-  c.fillRect(middle - half, bottom - 20, 2 * half, 18);
+  fill(c, colours.ink, middle - half, bottom - 20, 2 * half, 18);
   text(c, moment(cross.at), middle, bottom - 7, colours.ground, { align: "center" });
 }
 
@@ -442,9 +357,14 @@ function line(c, places, colour) {
   stroke(c, colour, 1);
 }
 
+function fill(c, colour, ...rectangle) {
+  c.fillStyle = colour;
+  c.fillRect(...rectangle);
+}
+
 function stroke(c, colour, width, isDashed = false) {
   Object.assign(c, { strokeStyle: colour, lineWidth: width });
-  c.setLineDash(isDashed ? DASHES : []);
+  c.setLineDash(isDashed ? [4, 3] : []);
   c.stroke();
 }
 

@@ -5,12 +5,14 @@ const KEY = "market-views";
 const MOST = 20;
 const place = document.getElementById("views");
 const main = document.getElementById("main");
+const table = document.querySelector("table[data-sorts]");
+const heads = () => [...table.tHead.rows[0].cells].slice(1);
 let kept = stored();
 
 function stored() {
   try {
     const { hidden = [], views = [] } = JSON.parse(localStorage.getItem(KEY)) ?? {};
-    return { hidden: hidden.filter(Number.isInteger), views: views.filter(({ name, query }) => name && query !== undefined) };
+    return { hidden: hidden.filter((name) => typeof name === "string"), views: views.filter(({ name, query }) => name && query !== undefined) };
   } catch {
     return { hidden: [], views: [] }; // no storage, or something else is stored
   }
@@ -33,10 +35,10 @@ function element(tag, fields = {}, ...content) {
   return made;
 }
 
+// Columns are kept by the name to sort by: tables have different ones. The style sheet hides them by number.
 function hideColumns() {
-  for (const name of [...main.classList].filter((each) => each.startsWith("no-"))) main.classList.remove(name);
-  for (const number of kept.hidden) main.classList.add(`no-${number}`);
-  for (const box of place.querySelectorAll("[type=checkbox]")) box.checked = !kept.hidden.includes(Number(box.value));
+  for (const [index, { dataset }] of heads().entries()) main.classList.toggle(`no-${index + 2}`, kept.hidden.includes(dataset.sort));
+  for (const box of place.querySelectorAll("[type=checkbox]")) box.checked = !kept.hidden.includes(box.value);
 }
 
 function listViews() {
@@ -50,16 +52,16 @@ function listViews() {
   place.querySelector("ul").replaceChildren(...rows);
 }
 
-function build(table) {
-  const boxes = [...table.tHead.rows[0].cells].slice(1).map((head, index) =>
-    element("label", {}, element("input", { type: "checkbox", value: String(index + 2) }), ` ${head.textContent.trim()}`),
+function build() {
+  const boxes = heads().map((head) =>
+    element("label", {}, element("input", { type: "checkbox", value: head.dataset.sort }), ` ${head.textContent.trim()}`),
   );
   const name = element("input", { maxLength: 30, required: true, autocomplete: "off", ariaLabel: "Name of this view", placeholder: "Name of this view" });
   const form = element("form", { className: "row" }, name, element("button", { textContent: "Save view" }));
   const fields = element("div", { className: "row" }, ...boxes);
   place.append(element("details", {}, element("summary", { textContent: "Columns and views" }), fields, form), element("ul", { className: "tabs", ariaLabel: "Saved views" }));
-  fields.addEventListener("change", () => {
-    keep({ hidden: [...fields.querySelectorAll("input:not(:checked)")].map(({ value }) => Number(value)) });
+  fields.addEventListener("change", ({ target: { value, checked } }) => {
+    keep({ hidden: [...kept.hidden.filter((name) => name !== value), ...(checked ? [] : [value])] });
   });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -70,8 +72,7 @@ function build(table) {
   });
 }
 
-const table = document.querySelector("table[data-sorts]");
 if (table !== null) {
-  build(table);
+  build();
   keep({});
 }
