@@ -120,21 +120,21 @@ $(UV): requirements-build.txt
 		--require-hashes -r $<
 	@touch $@
 
-.venv/live: requirements.txt $(UV) pyproject.toml client/pyproject.toml
+.venv/live: requirements.txt pyproject.toml client/pyproject.toml | $(UV)
 	@echo "installing the service"
 	@$(call new_environment,.venv)
 	@$(call uv_install,.venv) $(LOCKED) requirements.txt
 	@$(call install_here,barograph.cli.collect,client .)
 	@touch $@
 
-.venv/run: requirements-demo.txt $(UV) pyproject.toml client/pyproject.toml demo/pyproject.toml
+.venv/run: requirements-demo.txt pyproject.toml client/pyproject.toml demo/pyproject.toml | $(UV)
 	@echo "installing the service and its demo"
 	@$(call new_environment,.venv)
 	@$(call uv_install,.venv) $(LOCKED) requirements-demo.txt
 	@$(call install_here,barograph_demo.run,client . demo)
 	@touch $@ .venv/live
 
-.venv/dev: requirements-dev.txt $(UV) pyproject.toml client/pyproject.toml demo/pyproject.toml
+.venv/dev: requirements-dev.txt pyproject.toml client/pyproject.toml demo/pyproject.toml | $(UV)
 	@echo "installing what tests, lint and benchmarks need"
 	@$(call new_environment,.venv)
 	@$(call uv_install,.venv) $(LOCKED) requirements-dev.txt
@@ -142,13 +142,13 @@ $(UV): requirements-build.txt
 	@touch $@ .venv/run .venv/live
 
 # The payer's packages need other versions than ours.
-.venv-payer/ready: requirements-payer.txt $(UV)
+.venv-payer/ready: requirements-payer.txt | $(UV)
 	@$(call new_environment,.venv-payer)
 	@$(call uv_install,.venv-payer) $(LOCKED) requirements-payer.txt
 	@touch $@
 
 # The witness says that it needs Python 3.12, but it works on 3.11.
-.venv-witness/ready: requirements-witness.txt $(UV)
+.venv-witness/ready: requirements-witness.txt | $(UV)
 	@$(call new_environment,.venv-witness)
 	@$(call uv_install,.venv-witness) --python-version 3.12 $(LOCKED) requirements-witness.txt
 	@touch $@

@@ -3,7 +3,7 @@
 import asyncio
 import time
 import tracemalloc
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from itertools import count, islice
 from pathlib import Path
 from random import Random
@@ -15,7 +15,7 @@ from barograph.alerts.judge import AlertJudge
 from barograph.alerts.records import MAX_ALERTS
 from barograph.alerts.rules import Rule
 from barograph.alerts.store import add_alert, rules_version
-from barograph.collector.jobs.alerts import AlertJob, pictures
+from barograph.collector.jobs.alerts import AlertJob, alert_mails
 from barograph.collector.jobs.deliveries import MailJob
 from barograph.collector.judge import Judge, write_conclusions
 from barograph.keys.api_keys import ApiKeys
@@ -31,7 +31,7 @@ from barograph.venues.records import MAJORS, Perpetual, Perpetuals
 from benchmarks import bench
 
 VENUES = ("bybit", "hyperliquid", "binance", "gate", "aster")
-CONTRACTS, RULES = 570, 10_000
+CONTRACTS, RULES = 700, 10_000
 COINS = (*MAJORS, *(f"C{number}" for number in range(CONTRACTS - len(MAJORS))))
 START = 20_800 * DAY
 
@@ -159,14 +159,34 @@ class _Sender:
 
     def __init__(self) -> None:
         self.times: list[int] = []
+        self.has_sent = asyncio.Event()
 
     async def send(self, _: Mail) -> None:
         self.times.append(system_clock())
+        self.has_sent.set()
+
+
+async def _steady(
+    read: Callable[[float], Awaitable[float]], sender: _Sender, prices: Iterable[int]
+) -> list[float]:
+    """The seconds from a reading that fires one rule until its mail is sent."""
+    delays = []
+    for price in prices:
+        sender.has_sent.clear()
+        at = system_clock()
+        await read(float(price))
+        await sender.has_sent.wait()
+        delays.append((sender.times[-1] - at) / SECOND)
+        await asyncio.sleep(Random(price).random())
+    return sorted(delays)
 
 
 async def _burst(database: Database, messages: int) -> list[bench.Figure]:
     """Many rules that fire in one reading, and the readings while their mails are sent."""
-    await _fill(database, [Rule("price", ("BTC",), "bybit", "above", 150.0)] * messages)
+    limits = [*range(101, 101 + messages // 10), *[250] * messages][:messages]
+    await _fill(
+        database, [Rule("price", ("BTC",), "bybit", "above", each - 0.5) for each in limits]
+    )
     judge, sender, clock = Judge(Settings()), _Sender(), system_clock
     lease = Lease(database, "collector", "here", clock=clock, milliseconds=600 * SECOND)
     await lease.acquire()
@@ -184,19 +204,23 @@ async def _burst(database: Database, messages: int) -> list[bench.Figure]:
 
     jobs = (
         AlertJob(database, "https://example.com", clock=clock),
-        MailJob(database, sender, clock=clock, draw=pictures(database)),
+        MailJob(database, sender, clock=clock, alerts=alert_mails(database, clock)),
     )
     tasks = [asyncio.create_task(job(lease)) for job in jobs]
     before = [await read(100.0) for _ in range(10)]
-    fired_at, fired = clock(), await read(200.0)
+    steady = await _steady(read, sender, range(101, 101 + messages // 10))
+    fired_at, fired = clock(), await read(300.0)
     during = []
-    while len(sender.times) < messages:
-        during.append(await read(200.0))
+    sender.times.clear()
+    while len(sender.times) < messages - len(steady):
+        during.append(await read(300.0))
         await asyncio.sleep(0.5)
     for task in tasks:
         task.cancel()
     delays = sorted((at - fired_at) / SECOND for at in sender.times)
     return [
+        bench.limited("from a reading to the mail, one at a time (p50)", median(steady), "s"),
+        bench.limited("  (p99)", steady[int(0.99 * len(steady))], "s"),
         bench.limited("reading judged and stored", median(before[1:]), "ms"),
         bench.limited(f"  that fires {messages:,} messages", fired, "ms"),
         bench.limited("  while they are sent (p50)", median(during), "ms"),

@@ -18,10 +18,12 @@ from click.testing import CliRunner, Result
 from barograph.cli import cli
 from barograph.cli.backup_folder import MANIFEST, seal_file
 from barograph.cli.databases import run_once
+from barograph.events.query import EventFilter
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Row
 from barograph.kit.operating_system import lock_folder
 from barograph.kit.sqlite import copy_sqlite_file
+from barograph.webhooks.store import add_webhook
 from barograph_demo.files import load_or_create_anchor
 from support.events import add_events
 from support.events import change as new_event
@@ -156,13 +158,26 @@ def test_backup_has_no_key_that_was_left_out_or_comes_from_a_setting(
     source: Operator, backup: Path, tmp_path: Path
 ) -> None:
     given = {"BAROGRAPH_HISTORY_KEY": b64encode(b"e" * 32).decode()}
+    run_once(
+        source.database,
+        lambda database: database.write(
+            lambda tx: add_webhook(
+                *(tx, "a@example.com", "https://t.example/botSECRET", EventFilter(), 1),
+                webhook_format="telegram",
+            )
+        ),
+    )
     text = succeed("backup", tmp_path / "one", source.data, "--without-keys")
     assert "The backup has no key-pepper and no history-key and no webhook-key" in text
     assert {each.name for each in (tmp_path / "one").iterdir()} == FILES
     assert b"whsec_" not in (tmp_path / "one" / "barograph.sqlite3").read_bytes()
     found = sqlite_rows(tmp_path / "one" / "barograph.sqlite3")
     assert found["webhook_keys"] == []
-    assert [row[5:7] for row in found["webhooks"]] == [("", "active")]
+    assert [row[5:7] for row in found["webhooks"]] == [("", "active"), ("", "disabled")]
+    assert b"botSECRET" not in (tmp_path / "one" / "barograph.sqlite3").read_bytes()
+    assert found["alerts"][0][-1] == "al_1"
+    succeed("restore", tmp_path / "one", tmp_path / "restored")
+    assert len(str(sqlite_rows(tmp_path / "restored" / "barograph.sqlite3")["alerts"][0][-1])) == 48
     assert "POST /api/v1/webhooks/wh_1/secret" in str(found["webhooks"])
     assert "has no history-key" in succeed("backup", tmp_path / "two", source.data, **given)
     succeed("restore", backup, tmp_path / "new", **given)

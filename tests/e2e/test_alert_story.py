@@ -35,6 +35,13 @@ def arrived(phone: Page, way: str, words: str) -> str:
     return message.inner_text()
 
 
+def previewed(page: Page) -> int:
+    """How often the previewed rule would have told us."""
+    told = re.fullmatch(r"(\d+) times?", page.locator("#preview strong").inner_text())
+    assert told is not None
+    return int(told[1])
+
+
 def watched(demo: Demo) -> bool:
     with closing(sqlite3.connect(demo.data / "barograph.sqlite3")) as database:
         return bool(database.execute("SELECT * FROM alert_states").fetchall())
@@ -66,14 +73,13 @@ def test_a_fresh_user_is_told_once_by_mail_and_phone_and_stops_it_from_the_messa
     page.get_by_label("Which service").select_option("ntfy")
     page.get_by_role("button", name="Preview").click()
     expect(page.locator("#preview")).to_contain_text("BTC funding at any exchange is above 0.0500")
-    told = page.locator("#preview strong").inner_text()
-    assert re.fullmatch(r"\d+ times?", told)
+    told = previewed(page)
     expect(page.locator("#preview svg").first).to_be_visible()
     for view in VIEWS:
         look.change(view)
         assert (look.violations(), look.overflow()) == ([], 0), view
     page.get_by_role("button", name="Create").click()
-    expect(page.locator("form.banner")).to_contain_text("Active. No message in 30 days.")
+    expect(page.locator("form.banner")).to_contain_text("Active. To trader@example.com")
 
     eventually(lambda: watched(demo), "the first value, which is adopted without a message")
     phone.get_by_role("button", name="Squeeze: raise BTC funding").click()
@@ -81,8 +87,16 @@ def test_a_fresh_user_is_told_once_by_mail_and_phone_and_stops_it_from_the_messa
         text = arrived(phone, way, "is above 0.0500 % per 8 h")
         assert "BTC funding at " in text
     expect(page.locator("#messages li")).to_have_count(1)  # the page polls
-    page.reload()
-    expect(page.locator("form.banner")).to_contain_text("Last message:")
+
+    page.get_by_role("textbox", name="Coins").fill("BTC")
+    page.get_by_role("textbox", name="Value").fill("0.05")
+
+    def agrees() -> bool:
+        page.wait_for_timeout(4_000)
+        page.get_by_role("button", name="Preview").click()
+        return previewed(page) == told + 1
+
+    eventually(agrees, "what just happened in the preview")  # it is recorded each minute
 
     stop = re.search(r"\S+/alerts/stop/[\w-]+", arrived(phone, "mail", "Your rule"))
     assert stop is not None

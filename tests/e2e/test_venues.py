@@ -1,10 +1,13 @@
 """Three simulated venues: each can be blocked, stopped or corrupted, and readers get the truth."""
 
+import re
 import threading
 from collections.abc import Iterator
 from datetime import datetime
 from email.utils import parsedate_to_datetime
-from itertools import cycle, product
+from html import unescape
+from itertools import cycle, pairwise, product
+from math import log
 from pathlib import Path
 from typing import Any, NamedTuple, Self, cast
 
@@ -12,12 +15,14 @@ import httpx2
 import pytest
 
 from barograph.kit.clock import system_clock
+from barograph.kit.timestamps import DAY, MINUTE, SECOND
 from barograph.markets.failover import HEALTHY, REFUSALS
+from barograph.markets.frames import FRAME_STEP
 from barograph.venues.registry import VENUES
 from barograph_demo.files import load_or_create_anchor
 from barograph_demo.servers.control import send_command
 from support.processes import HOST, Process, eventually, get, running, unused_port
-from support.venue_stack import NAMES, running_venues
+from support.venue_stack import NAMES, VenueStack, running_venues
 
 pytestmark = [pytest.mark.e2e, pytest.mark.thorough]
 
@@ -312,3 +317,129 @@ async def test_the_primary_is_used_again_after_fifteen_minutes(tmp_path: Path) -
             await stack.take_readings(20)
         seen.append((await stack.get(LIST))[1]["venue"])
     assert seen == ["hyperliquid"] * (len(seen) - 1) + ["bybit"]
+
+
+AWAY = ("gate", "binance")
+"""The venues that are switched off and on, one after the other; Binance is the largest."""
+
+PAGES = ("/", "/markets", "/open-interest")
+SIGNED = re.compile(r"([+-][\d.]+) (?:%|pp)")
+MARKET_RATE = re.compile(r"Market \d+ coins ([+-][\d.]+) %")
+
+
+class Moment(NamedTuple):
+    """What readers see of the whole market at one time."""
+
+    coins: dict[str, dict[str, Any]]
+    pages: dict[str, str]
+
+    def values(self, coin: str) -> dict[str, float]:
+        """What may not step; ratios and percentages as fractions."""
+        found = self.coins[coin]
+        change = found["openInterestChange24h"]
+        return {
+            "total": log(found["openInterestWithMissingUsd"]),
+            "coins": change["coinsChangePct"] / 100,
+            "usd": change["changePct"] / 100,
+            "price": change["priceChangePct"] / 100,
+            "rate": found["weightedFundingWithMissingPct8h"] / 100,
+        }
+
+    def at_venue(self, coin: str, venue: str) -> dict[str, float]:
+        (row,) = [each for each in self.coins[coin]["venues"] if each["venue"] == venue]
+        usd, price = log(row["openInterestUsd"]), log(row["pricePerCoin"])
+        moved = {"total": usd, "coins": usd - price, "usd": usd, "price": price}
+        return moved | {"rate": row["fundingRatePct8h"] / 100}
+
+    def shown(self) -> list[float]:
+        """Every change on the home page, in order: the market, the coins and the movers."""
+        return [float(each) for each in SIGNED.findall(shown_text(self.pages["/"]))]
+
+    def market_rate(self) -> float:
+        """The weighted rate of all coins on the home page."""
+        (rate,) = MARKET_RATE.findall(shown_text(self.pages["/"]))
+        return float(rate)
+
+    def missing(self, coin: str) -> set[str]:
+        found = self.coins[coin]
+        names = ("openInterestMissing", "volumeMissing", "fundingMissing")
+        (lacks,) = {tuple(each["venue"] for each in found[name]) for name in names}
+        assert found["openInterestComplete"] == (not lacks)
+        return {*lacks}
+
+
+async def look(stack: VenueStack) -> Moment:
+    cross = (await stack.get("/api/v1/cross?limit=12"))[1]["cross"]
+    texts = {path: (await stack.client.get(path)).text for path in PAGES}
+    return Moment({each["coin"]: each for each in cross}, texts)
+
+
+def shown_text(page: str) -> str:
+    return " ".join(unescape(re.sub("<[^>]+>", " ", page)).replace("\xa0", " ").split())
+
+
+@pytest.mark.outcome(
+    "One of several exchanges goes away and comes back",
+    "No total with the missing values, no weighted rate, no change, no rank and no series of all "
+    "venues steps by more than the market moved. Each names the exchange that is missing.",
+)
+async def test_nothing_steps_when_a_venue_goes_away_and_comes_back(tmp_path: Path) -> None:
+    async with running_venues(tmp_path, 11) as stack:
+        await stack.take_readings(FRAME_STEP / SECOND)  # all changes compare with this one
+        stack.clock.now += DAY - 3 * MINUTE
+        await stack.minute()
+        since = stack.clock()
+        seen = {venue: await switched_off_and_on(stack, venue) for venue in AWAY}
+        target = f"/api/v1/series/open-interest?venue=all&interval=minute&from={since}"
+        points = (await stack.get(target))[1]["points"]
+    for venue, moments in seen.items():
+        first, last = moments[0], moments[-1]
+        assert not first.missing("BTC") | last.missing("BTC")
+        for coin in first.coins:
+            require_no_step(moments, coin, venue)
+        for before, after in pairwise(moments):
+            assert [*after.coins] == [*before.coins]
+            assert after.shown() == pytest.approx(before.shown(), abs=0.11)
+            assert after.market_rate() == pytest.approx(before.market_rate(), abs=5e-4)
+        for moment in moments[2:6]:
+            require_named(moment, venue)
+    known = [each["with_missing"] for each in points if each["with_missing"] is not None]
+    assert max(known) / min(known) < 1.01
+    assert {each["venue"] for point in points for each in point["missing"]} == {*AWAY}
+
+
+async def switched_off_and_on(stack: VenueStack, venue: str) -> list[Moment]:
+    """A venue that is away for 100 seconds, of which one minute is whole, and then back."""
+    seen = [await look(stack)]
+    stack.faults[venue].turn_on("outage", stack.clock())
+    for number in range(6):
+        if number == 5:
+            stack.faults[venue].clear()
+        await stack.take_readings(20)
+        seen.append(await look(stack))
+    return seen
+
+
+def require_no_step(moments: list[Moment], coin: str, venue: str) -> None:
+    """No step is larger than three times what the other venues moved in the whole time."""
+    others = [e["venue"] for e in moments[0].coins[coin]["venues"] if e["venue"] != venue]
+    values = [each.values(coin) for each in moments]
+    for name in values[0]:
+        own = [[each.at_venue(coin, other)[name] for each in moments] for other in others]
+        moved = max(max(each) - min(each) for each in own)
+        steps = [abs(b[name] - a[name]) for a, b in pairwise(values)]
+        floor = 1e-6 if name == "rate" else 1e-4
+        assert max(steps) <= 3 * moved + floor, (venue, coin, name, max(steps), moved)
+
+
+def require_named(moment: Moment, venue: str) -> None:
+    """Every total says that a venue is missing."""
+    title = VENUES[venue].title
+    for coin, found in moment.coins.items():
+        lists = venue in {each["venue"] for each in found["venues"]}
+        assert moment.missing(coin) == ({venue} if lists else set()), coin
+    home = shown_text(moment.pages["/"])
+    assert f"Partial: without {title}, last open interest $" in home
+    assert f"with the last rates of {title} $" in home
+    assert f"with the last values of {title}" in shown_text(moment.pages["/open-interest"])
+    assert f"Partial: without {title}" in shown_text(moment.pages["/markets"])

@@ -9,9 +9,10 @@ from urllib.parse import urlencode
 import httpx2
 import pytest
 
-from barograph.alerts.records import Fired, NewMessage
+from barograph.alerts.records import Fired, NewMessage, StateRow
 from barograph.alerts.store import alerts_of, messages_of, record_alerts
 from barograph.site.alerts import COOKIE
+from barograph.webhooks.store import webhooks_of
 from support.clock import START
 from support.markets import reading, shares
 from support.pages import FORM, Checked, SiteService
@@ -65,7 +66,8 @@ class Visitor:
         async def work() -> str:
             [alert] = await alerts_of(database, self.mailbox)
             new = NewMessage(alert.id, self.mailbox, Fired("BTC", "bybit", 0.06, self.site.clock()))
-            await database.write(lambda tx: record_alerts(tx, [], [new], START))
+            state = StateRow(alert.id, "BTC", "bybit", 1, START)
+            await database.write(lambda tx: record_alerts(tx, [state], [new], START))
             return (await messages_of(database, self.mailbox, 1))[0].token
 
         return asyncio.run(work())
@@ -127,9 +129,9 @@ def test_the_form_previews_creates_pauses_and_deletes_without_a_script(visitor: 
     assert SENTENCE in visitor.text
     [alert] = asyncio.run(alerts_of(visitor.site.service.database, visitor.mailbox))
     visitor.press("pause", id=alert.id)
-    assert "Paused. No message in 30 days." in visitor.text
+    assert "Paused. To name@example.com." in visitor.text
     visitor.press("resume", id=alert.id)
-    assert "Active. No message" in visitor.text
+    assert "Active. To" in visitor.text
     visitor.fire()
     shown = "BTC funding at Bybit is above 0.0500 % per 8 h: 0.0600 % per 8 h"
     assert shown in visitor.text
@@ -138,6 +140,42 @@ def test_the_form_previews_creates_pauses_and_deletes_without_a_script(visitor: 
     visitor.press("delete", id=alert.id)
     assert "None yet." in visitor.text
     assert shown not in visitor.text
+
+
+@pytest.mark.outcome(
+    "Creating an alert with a new chat service fails, or is repeated with the same service",
+    "The service is added once, with the alert, or not at all.",
+)
+def test_a_chat_service_is_added_once_with_its_alert_and_deleted_on_the_page(
+    visitor: Visitor,
+) -> None:
+    chat = {**RULE, "targets": "", "url": "https://ntfy.sh/topic", "format": "ntfy"}
+    assert visitor.press("create", **{**chat, "targets": "wh_other"}).status_code == 400
+    assert "Your targets" not in visitor.text
+    for _ in range(2):
+        assert visitor.press("create", **{k: v for k, v in chat.items() if v}).status_code == 303
+    assert visitor.text.count("ntfy at ntfy.sh, active") == 1
+    [target] = asyncio.run(webhooks_of(visitor.site.service.database, visitor.mailbox))
+    visitor.press("delete-target", id=target.id)
+    assert "Your targets" not in visitor.text
+    assert visitor.text.count("Paused: all its targets were deleted or switched off") == 2
+    refused = visitor.press("create", **{**RULE, "targets": target.id})
+    assert "Targets must be any of mail" in Checked(refused).text
+
+
+def test_an_owner_deletes_everything_about_them_after_a_question(visitor: Visitor) -> None:
+    chat = {**RULE, "url": "https://ntfy.sh/topic", "format": "ntfy"}
+    visitor.press("create", **{name: value for name, value in chat.items() if value})
+    visitor.fire()
+    asked = visitor.press("forget")
+    assert "Nobody can restore them." in Checked(asked).text
+    assert "Active." in visitor.text
+    gone = visitor.press("forget-all")
+    assert gone.headers["set-cookie"].startswith(f"{COOKIE}=; Max-Age=0")
+    assert "No key yet?" in visitor.text
+    for table in ("alerts", "alert_messages", "alert_states", "webhooks", "api_keys", "outbox"):
+        rows = asyncio.run(visitor.site.service.database.fetch(f"SELECT * FROM {table}"))
+        assert rows == [], table
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from barograph.board.feeds import Publication
 from barograph.errors import NotFound
 from barograph.kit.timestamps import DAY, iso_timestamp
 from barograph.kit.wire import WireModel
-from barograph.markets.cross_bodies import CrossBody, CrossList
+from barograph.markets.cross_bodies import CHANGE_COLUMNS, CrossBody, CrossList
 from barograph.markets.disputes import DISPUTES, Dispute, Disputes
 from barograph.markets.failover import VENUE_IN_USE, VenueInUse
 from barograph.markets.last_known import KnownValues, LastKnown
@@ -189,6 +189,8 @@ def test_the_list_and_its_table_have_every_coin_in_one_order(two: Service) -> No
         rows = list(csv.DictReader(io.StringIO(two.ask(target).body.decode(), newline="")))
         assert [row["coin"] for row in rows] == ["BTC", "BTC", "ETH", "ETH", "SOL", "PEPE", "PEPE"]
         assert (rows[1]["venue"], rows[1]["weightPct"]) == ("hyperliquid", "16.67")
+        found = [rows[0][f"openInterestChange24h.{name}"] for name in CHANGE_COLUMNS]
+        assert found == ["0.0", "1000000000.0", "0.0", "25.0", "flat", "up"]
 
 
 @pytest.mark.outcome(

@@ -9,13 +9,14 @@ import pytest
 from barograph.board.feeds import Publication
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.frames import stored
-from barograph.markets.view import DAY_AGO, PERPETUALS
+from barograph.markets.last_known import LastKnown, with_reading
+from barograph.markets.view import DAY_AGO, LAST_KNOWN, PERPETUALS
 from barograph.site.funding import FundingQuery
 from barograph.venues.records import Frame, Liquidation, PastValues, Perpetuals
 from support.clock import START
 from support.markets import BTC, ETH, MARKET, SOURCE, changed
 from support.pages import SiteService
-from support.two_venues import BYBIT_IN_USE, bybit, hyperliquid, settled
+from support.two_venues import BYBIT_IN_USE, bybit, hyperliquid, own, settled
 
 CELL = re.compile(r'<a class="([\w-]+)" href="([^"]+)"><title>([^<]+)</title>')
 
@@ -237,6 +238,32 @@ def test_coins_are_grouped_by_the_directions_of_price_and_positions(two: SiteSer
     assert "we don't know the changes of 1" in text  # ETH sends no coins
     two.clock.now += 30_000
     assert "We have no current reading of any venue." in two.look("/open-interest").text
+
+
+def test_changes_of_hours_keep_the_last_value_of_a_venue_that_is_away(two: SiteService) -> None:
+    held = {
+        "bybit": changed(BTC, open_interest_coins=50_000.0),
+        "hyperliquid": own(BTC, open_interest_coins=40_000.0),
+    }
+    for hours, coins in ((1, 100_000.0), (4, 50_000.0), (24, 25_000.0)):
+        for venue, each in held.items():
+            past = {each.contract: PastValues(60_000.0, 4e9, coins)}
+            frame = Frame(START - hours * HOUR, past)
+            two.service.record_market(venue, frames=[stored(frame)])
+            feed = DAY_AGO if venue == "bybit" else DAY_AGO.of(venue)
+            two.service.put(Publication.of(feed, frame))
+    known = with_reading(LastKnown(), Perpetuals(START, "", (held["hyperliquid"],)))
+    last = Publication.of(LAST_KNOWN.of("hyperliquid"), known)
+    two.service.put(last, hyperliquid(held["hyperliquid"]))
+    seen = []
+    for age in (0, 30_000):
+        two.clock.now = START + age
+        two.service.put(bybit(held["bybit"], as_of=two.clock.now))
+        page = two.look("/open-interest")
+        seen.append([cell.replace("\xa0", " ") for cell in page.tables[-1][-1]])
+        assert ("with the last values of Hyperliquid" in page.text) == bool(age)
+
+    assert seen == [["BTC", "+11.7 %", "-55.0 %", "-10.0 %", "+80.0 %", *seen[0][5:]]] * 2
 
 
 def liquidated(site: SiteService, *, gap: int = 0) -> None:

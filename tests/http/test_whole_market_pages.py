@@ -18,7 +18,7 @@ from support.pages import SiteService
 from support.two_venues import BYBIT_IN_USE, bybit, hyperliquid, own
 
 FRESH_MS = 30_000
-PATHS = ("/markets", "/funding", "/heatmap")
+PATHS = ("/", "/markets", "/funding", "/heatmap")
 ROW, AREA = r'<th scope="row"><a[^>]*>(\w+)<', r"<rect [^>]*>"
 MARKET = (changed(BTC, volume_24h_usd=3e9), changed(PEPE, coin="PEPE", multiplier=1000), ETH, SOL)
 
@@ -93,7 +93,7 @@ def test_totals_say_what_is_missing_and_how_large_it_last_was(stopped: Stopped) 
     assert "Partial: without Hyperliquid, last open interest $4.00B." in home
     assert "Partial: without Hyperliquid, last open interest $4.00B." in markets
     assert "Its open interest at all venues (without Hyperliquid, last $1.00B) is $5.00B." in home
-    assert "4 coins +0.0026 % without Hyperliquid, last open interest $4.00B" in home
+    assert "4 coins +0.0086 % with the last rates of Hyperliquid $7.59B" in home
     assert "live, partial As of" in markets
     assert "All coins, Bybit $" in down.look("/open-interest").text
     btc = rows(down, "/markets")["BTC"]

@@ -10,24 +10,26 @@ from barograph.alerts.records import Alert, Fired, NewMessage
 from barograph.alerts.rules import Rule
 from barograph.alerts.store import active_alerts, add_alert, alerts_of, record_alerts, stop_by_token
 from barograph.collector.jobs.alerts import (
-    MAILS_PER_DAY,
+    MESSAGES_PER_DAY,
     PAUSED,
     AlertJob,
+    alert_mails,
     alert_requests,
-    pictures,
 )
+from barograph.collector.jobs.deliveries import MailJob
 from barograph.errors import UpstreamError
 from barograph.events.query import EventFilter
 from barograph.events.records import NewEvent
 from barograph.events.store import append_events
 from barograph.keys.api_keys import ApiKeys
+from barograph.keys.outbox import Mail, Undeliverable
 from barograph.kit.database import Database
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.webhooks.delivery import Deliveries
 from barograph.webhooks.keys import Keys
 from barograph.webhooks.records import PAUSES, Format, Reply, Webhook
-from barograph.webhooks.store import add_webhook, due_webhooks, find_webhook
+from barograph.webhooks.store import add_webhook, delete_webhooks, due_webhooks, find_webhook
 from support.judged_alerts import Watch
 from support.steps import Steps
 
@@ -64,7 +66,7 @@ class Service(Steps):
         if self.down:
             raise UpstreamError("no answer")
         message = json.loads(body)
-        value = float(message["message"].removeprefix("Value: ").split()[0])
+        value = float(message["title"].rpartition(": ")[2].split()[0])
         self.got.append((message["topic"], fields["webhook-id"], value))
         return Reply(200, b"")
 
@@ -100,11 +102,12 @@ class Service(Steps):
         self.run(self.job.run_once(self.lease))
 
     def turn(self) -> None:
+        self.round()  # which counts the messages
         for webhook in self.run(due_webhooks(self.database, self.clock(), 100)):
             self.run(self.deliveries.take_turn(webhook, self.lease))
 
     def mails(self) -> Sequence[tuple[str, str]]:
-        rows = self.fetch("SELECT subject, body FROM outbox ORDER BY next_try_at, id")
+        rows = self.fetch("SELECT subject, body FROM outbox ORDER BY message")
         return [(subject, body) for subject, body in rows]
 
     def values(self) -> list[float]:
@@ -131,7 +134,7 @@ def test_message_is_mailed_once_with_the_link_that_stops_it(service: Service) ->
     assert ["0.0600" in body for _, body in service.mails()] == [True, False]
     assert len(service.mails()) == 2
     stop = f"{BASE}/alerts/stop/{alert.stop_token}"
-    assert service.fetch("SELECT stop_url, message FROM outbox ORDER BY next_try_at") == [
+    assert service.fetch("SELECT stop_url, message FROM outbox ORDER BY message") == [
         (stop, 1),
         (stop, 2),
     ]
@@ -227,19 +230,97 @@ def test_events_become_messages_once_and_not_those_before_the_alert(service: Ser
 
 
 @pytest.mark.outcome(
-    "An alert sends more than 200 mails in 24 hours",
-    "The collector pauses it and mails the owner why.",
+    "The alerts of a mailbox send more than 200 messages in 24 hours, to whatever targets",
+    "The collector pauses the alert that sent the most and mails the owner why. The others go on.",
 )
-def test_alert_that_mails_too_often_is_paused_with_a_reason(service: Service) -> None:
-    alert = service.add("mail")
-    service.fire(alert, *[0.06] * (MAILS_PER_DAY + 5))
+@pytest.mark.both_engines
+def test_the_alert_that_sends_the_most_is_paused_before_it_sends_too_many(service: Service) -> None:
+    target = service.target()
+    quiet, noisy = service.add("mail"), service.add(target.id)
+    service.fire(noisy, *[0.06] * (MESSAGES_PER_DAY - 1))
+    service.fire(quiet, 0.07, 0.08)
     for _ in range(3):
-        service.round()
+        service.turn()
+    service.fire(noisy, 0.09)
+    service.turn()
 
-    subjects = [subject for subject, _ in service.mails()]
-    assert (len(subjects), subjects.count(PAUSED)) == (MAILS_PER_DAY + 1, 1)
-    [shown] = service.run(alerts_of(service.database, OWNER))
-    assert (shown.state, "200 messages" in str(shown.why)) == ("paused", True)
+    assert 0.09 not in service.values()
+    assert len(service.got) < MESSAGES_PER_DAY
+    assert [subject == PAUSED for subject, _ in service.mails()].count(True) == 1
+    assert len(service.mails()) == 3
+    states = {each.id: each for each in service.run(alerts_of(service.database, OWNER))}
+    assert (states[quiet.id].state, states[noisy.id].state) == ("active", "paused")
+    assert "200 messages" in str(states[noisy.id].why)
+
+
+@pytest.mark.outcome(
+    "A mail server permanently refuses the mail of an alert",
+    "The collector pauses the alerts to that mailbox, and deletes their mails that wait.",
+)
+@pytest.mark.both_engines
+def test_alerts_to_a_dead_mailbox_are_paused(service: Service) -> None:
+    class Dead:
+        tried = 0
+
+        async def send(self, mail: Mail) -> None:
+            self.tried += 1
+            raise Undeliverable("no such mailbox")
+
+    server, target = Dead(), service.target()
+    alert, other = service.add("mail"), service.add(target.id)
+    service.fire(alert, 0.06, 0.07)
+    service.round()
+    job = MailJob(
+        *(service.database, server),
+        clock=service.clock,
+        alerts=alert_mails(service.database, service.clock),
+    )
+    for _ in range(2):
+        service.run(job.run_once(service.lease))
+    assert (server.tried, service.mails()) == (1, [])
+    states = {each.id: each.state for each in service.run(alerts_of(service.database, OWNER))}
+    assert states == {alert.id: "paused", other.id: "active"}
+
+
+@pytest.mark.outcome(
+    "The stored rule or message of an alert can't be read",
+    "The collector logs the id of that alert and skips it. All others go on.",
+)
+def test_what_can_not_be_read_stops_only_its_own_alert(service: Service) -> None:
+    target = service.target()
+    broken, other = service.add("mail", target.id), service.add("mail", target.id)
+    event = service.add("mail", rule=BRIEF)
+    service.fire(broken, 0.06)
+    service.fire(other, 0.07)
+    service.execute("UPDATE alert_messages SET body = '{}' WHERE id = 1")
+    service.turn()
+    assert (service.values(), len(service.mails())) == ([0.07], 1)
+
+    service.execute(
+        f"UPDATE alerts SET rule = '{{}}', version = version + 9 WHERE id = '{broken.id}'"
+    )
+    service.fire(broken, 0.08)
+    service.publish("a-brief", after=1)
+    service.turn()
+    assert [subject for subject, _ in service.mails()][1:] == ["A-brief"]
+    active = service.run(active_alerts(service.database))
+    assert {each.id for each in active} == {other.id, event.id}
+
+
+@pytest.mark.outcome(
+    "All targets of an alert were deleted or switched off",
+    "The collector pauses it within a minute, and `/alerts` says why.",
+)
+@pytest.mark.both_engines
+def test_alert_without_a_target_is_paused(service: Service) -> None:
+    gone, off, kept = (service.target(f"https://ntfy.sh/{n}") for n in range(3))
+    alerts = [service.add(gone.id, off.id), service.add(gone.id, "mail"), service.add(kept.id)]
+    service.write(lambda tx: delete_webhooks(tx, [gone]))
+    service.execute(f"UPDATE webhooks SET state = 'disabled' WHERE id = '{off.id}'")
+    service.clock.now += MINUTE
+    service.round()
+    states = {each.id: each.state for each in service.run(alerts_of(service.database, OWNER))}
+    assert [states[each.id] for each in alerts] == ["paused", "active", "active"]
 
 
 def test_alert_ends_at_its_time_and_mails_what_happened_before(service: Service) -> None:
@@ -276,7 +357,7 @@ def test_mail_has_a_picture_of_the_recorded_day_if_there_is_one(
     for rate in [0.01] * 24 + [0.06]:
         watch.rate(rate, after=5 * MINUTE)
     [message] = watch.messages
-    draw = pictures(database)
+    draw = alert_mails(database, watch.clock).draw
     picture = runner.run(draw(message.id))
     assert (message.alert, picture and picture[:4]) == (alert.id, b"\x89PNG")
     assert runner.run(draw(message.id + 1)) is None

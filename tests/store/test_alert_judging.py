@@ -128,6 +128,16 @@ def test_a_venue_that_fails_and_comes_back_makes_no_step_in_a_total(watch: Watch
     assert watch.see(changed(BTC, open_interest_usd=4.5e9)) == 1
 
 
+def test_no_total_waits_for_long_while_an_exchange_is_away(watch: Watch) -> None:
+    coins = [changed(BTC, contract=f"C{n}USDT", coin=f"C{n}") for n in range(10)]
+    for coin in coins:
+        watch.add(venue="all", symbols=(coin.coin,))
+    for _ in range(2):
+        watch.see(*coins)  # the other venue never answers
+    higher = [changed(coin, funding_rate_pct=0.06) for coin in coins]
+    assert [watch.see(*higher) for _ in range(2)] == [6, 10]
+
+
 def test_the_mean_rate_weighs_by_open_interest(watch: Watch) -> None:
     watch.add(venue="all", value=0.02)
     watch.rate(0.01)
@@ -235,3 +245,17 @@ def test_a_rule_that_has_ended_sends_nothing(watch: Watch) -> None:
     watch.add(until=AT + MINUTE)
     watch.rate(0.01)
     assert watch.rate(0.06, after=MINUTE) == 0
+
+
+def test_an_alert_that_can_not_be_judged_is_logged_and_stops_no_other(
+    watch: Watch, caplog: pytest.LogCaptureFixture
+) -> None:
+    alerts = [
+        watch.add(),
+        watch.add("liquidations", venue="all"),  # no time to add up
+        watch.add(value=None),
+    ]
+    watch.rate(0.01)
+    assert watch.rate(0.06) == 1
+    logged = " ".join(str(record.__dict__) for record in caplog.records)
+    assert [each.id in logged for each in alerts] == [False, True, True]

@@ -123,3 +123,10 @@ def test_events_are_replayed_from_their_log(watch: Watch) -> None:
     assert [each.text for each in found.times] == [
         "the market regime is now long-crowded (was neutral)"
     ] * 2
+
+
+def test_what_just_fired_counts_within_a_minute(watch: Watch) -> None:
+    alert = watch.add()
+    watch.rate(0.01)
+    assert watch.rate(0.06, after=MINUTE) == 1
+    assert [each.value for each in previewed(watch, alert).times] == [0.06]

@@ -58,10 +58,10 @@ class Office(Steps):
     def claim(self, holder: str) -> Lease:
         return Lease(self.database, "collector", holder, clock=self.clock, milliseconds=15_000)
 
-    def put(self, subject: str) -> None:
-        now = self.clock()
-        words = (SECRET_ADDRESS, subject, "text")
-        self.write(lambda tx: put_mail(tx, *words, now=now, give_up_at=now + LIFE_MS))
+    def put(self, subject: str, to: str = SECRET_ADDRESS, message: int | None = None) -> None:
+        now, words = self.clock(), (to, subject, "text")
+        until = now + LIFE_MS
+        self.write(lambda tx: put_mail(tx, *words, now=now, give_up_at=until, message=message))
         self.clock.now += 1
 
     def deliver(self, lease: Lease | None = None) -> int:
@@ -236,3 +236,19 @@ def test_mail_is_sent_again_a_minute_after_a_crash(office: Office) -> None:
     assert office.deliver() == 0
     office.clock.pass_seconds(1)
     assert office.deliver() == 1
+
+
+@pytest.mark.both_engines
+def test_alerts_reach_a_recipient_in_order_and_do_not_hold_up_others(office: Office) -> None:
+    office.server.failures["1"] = Deferred("full")
+    for number, recipient in enumerate((SECRET_ADDRESS, SECRET_ADDRESS, "other@example.com"), 1):
+        office.put(str(number), recipient, message=number)
+    office.put("a link")
+    office.deliver()
+    office.put("4", message=4)
+    office.deliver()
+    assert office.server.subjects == ["a link", "3"]
+    office.server.failures.clear()
+    office.clock.now += pause_after(1)
+    office.deliver()
+    assert office.server.subjects[2:] == ["1", "2", "4"]

@@ -7,13 +7,14 @@ import pytest
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Database, Transaction
 from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
-from barograph.kit.timestamps import DAY, HOUR, MINUTE
+from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.judge import MarketJudge, record_market
 from barograph.markets.listings import (
     ListingChange,
     listings_of,
     record_listings,
 )
+from barograph.markets.market_events import DELISTED_AFTER
 from barograph.markets.samples import RecordedListing
 from barograph.markets.store import ReadingRow, record_backfill
 from barograph.settings import Settings
@@ -57,7 +58,7 @@ def record(database: Database, runner: asyncio.Runner) -> Record:
 def test_a_contract_that_is_listed_again_has_two_listings(record: Record) -> None:
     record.reads(START, BTC, PEPE)
     record.reads(START + HOUR, BTC)
-    record.reads(START + HOUR + 2 * MINUTE, BTC)
+    record.reads(START + HOUR + DELISTED_AFTER, BTC)
     record.reads(START + 2 * DAY, BTC, PEPE)
 
     assert record.listed("PEPE") == [(START, START + HOUR), (START + 2 * DAY, None)]

@@ -47,7 +47,7 @@ class Watch(Steps):
         self,
         measure: Measure = "funding",
         when: When = "above",
-        value: float = 0.05,
+        value: float | None = 0.05,
         venue: str = "any",
         **also: Any,
     ) -> Alert:

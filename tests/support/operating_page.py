@@ -81,7 +81,8 @@ class Rehearsal:
             target.parent.mkdir(parents=True, exist_ok=True)
             copy = shutil.copytree if (PROJECT / name).is_dir() else shutil.copy2
             copy(PROJECT / name, target)
-        (folder / ".venv").symlink_to(PROJECT / ".venv")
+        for installed in (".uv", ".venv"):
+            (folder / installed).symlink_to(PROJECT / installed)
 
     def run_all(self, blocks: list[Block], engine: str) -> None:
         """Run each block wherever the page says, and fail if a command fails."""

@@ -36,6 +36,11 @@ LISTED = event("contract.listed", "PEPE", venue="gate", contract="PEPE_USDT")
             *(Rule("event", key="contract.listed"), LISTED),
             *("a contract is listed: PEPE_USDT (Gate)", "/markets/PEPE"),
         ),
+        (
+            Rule("event", ("PEPE",), key="contract.listed"),
+            event("contract.listed", "1000PEPE", venue="bybit", contract="1000PEPEUSDT"),
+            *("a contract is listed: 1000PEPEUSDT (Bybit)", "/markets/PEPE"),
+        ),
     ],
 )
 def test_event_fires_the_rules_about_it(rule: Rule, about: Event, text: str, path: str) -> None:

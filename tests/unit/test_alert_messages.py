@@ -43,8 +43,8 @@ HEADLINE = Fired("", "", None, START, text=HOSTILE, path="/briefs/a")
 
 def test_message_says_what_happened_when_why_and_how_to_stop_it() -> None:
     text = text_of(alert(), message(), BASE, START)
-    assert text.subject == "BTC funding at Bybit is above 0.0500 % per 8 h"
-    assert text.details == "Value: 0.0612 % per 8 h\nTime: 6 November 2026, 21:20 UTC"
+    assert text.subject == "BTC funding at Bybit is above 0.0500 % per 8 h: 0.0612 % per 8 h"
+    assert text.details == "Time: 6 November 2026, 21:20 UTC"
     assert text.link == f"{BASE}/markets/BTC"
     for part in (text.subject, text.details, text.link, STOP, "Tells you when BTC funding"):
         assert part in text.plain
@@ -54,16 +54,6 @@ def test_late_message_states_its_delay() -> None:
     assert "delayed" not in text_of(alert(), message(), BASE, START + LATE).plain
     late = text_of(alert(), message(), BASE, START + 7 * MINUTE)
     assert "delayed by 7 minutes" in late.plain
-
-
-def test_change_has_a_sign() -> None:
-    rule = Rule("open-interest", ("ETH",), "all", "changes", 5.0, "1h")
-    rise, fall = (
-        text_of(alert(rule), message(Fired("ETH", "all", value, START)), BASE, START)
-        for value in (5.5, -5.5)
-    )
-    assert rise.details.startswith("Change: +5.5 %\n")
-    assert fall.details.startswith("Change: -5.5 %\n")
 
 
 def test_telegram_gets_html_for_its_chat_and_the_picture_as_preview() -> None:
@@ -96,7 +86,7 @@ def test_slack_gets_its_own_escapes() -> None:
 def test_ntfy_is_published_as_json_to_the_root_of_its_server(folder: str) -> None:
     url, body = sent("ntfy", f"{folder}my-topic")
     assert (url, body["topic"]) == (folder, "my-topic")
-    assert body["title"] == "BTC funding at Bybit is above 0.0500 % per 8 h"
+    assert body["title"] == "BTC funding at Bybit is above 0.0500 % per 8 h: 0.0612 % per 8 h"
     assert (body["click"], body["attach"]) == (f"{BASE}/markets/BTC", PICTURE)
     assert body["actions"] == [{"action": "view", "label": "Stop this alert", "url": STOP}]
 
@@ -118,7 +108,7 @@ def test_json_has_the_facts_and_the_same_body_for_every_attempt() -> None:
     assert (body["type"], body["timestamp"]) == ("alert.fired", "2026-11-06T21:20:00.000Z")
     assert body["data"] == {
         "alert": "al_1",
-        "title": "BTC funding at Bybit is above 0.0500 % per 8 h",
+        "title": "BTC funding at Bybit is above 0.0500 % per 8 h: 0.0612 % per 8 h",
         "rule": {
             "measure": "funding",
             "symbols": ["BTC"],

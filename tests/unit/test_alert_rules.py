@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from barograph.alerts.rules import FACTS, checked, headline, parsed, sentence
+from barograph.alerts.rules import FACTS, checked, parsed, sentence
 from barograph.errors import InvalidRequest, NotFound
 
 NOW = 1_795_000_000_000
@@ -19,7 +19,11 @@ def resolve(text: str) -> str:
 
 def rule_of(measure: str, **members: Any) -> Any:
     given = {"measure": measure, **members}
-    return checked(parsed(given), resolve, ["bybit", "hyperliquid"], NOW)
+    return checked(parsed(given), resolve, ["bybit", "hyperliquid"], NOW, lists)
+
+
+def lists(venue: str, symbol: str) -> bool:
+    return (venue, symbol) != ("hyperliquid", "PEPE")
 
 
 @pytest.mark.parametrize(
@@ -85,14 +89,6 @@ def test_a_rule_reads_back_as_a_sentence(members: dict[str, Any], words: str) ->
     assert checked(rule, resolve, ["bybit"], NOW) == rule
 
 
-def test_a_headline_names_the_place_and_the_value() -> None:
-    rule = rule_of("funding", symbols=["BTC", "ETH"], venue="any", when="above", value=0.05)
-    assert headline(rule, "ETH", "bybit", 0.0612, "") == (
-        "ETH funding at Bybit is above 0.0500 % per 8 h: 0.0612 % per 8 h"
-    )
-    assert headline(rule_of("regime"), "", "", None, "What happened") == "What happened"
-
-
 @pytest.mark.parametrize(
     ("members", "why"),
     [
@@ -115,7 +111,19 @@ def test_a_headline_names_the_place_and_the_value() -> None:
             | {"venue": "hyperliquid"},
             "venue must be one of all, any, bybit",
         ),
+        (
+            {"measure": "funding", "symbols": ["BTC"], "when": "rises", "value": 41}
+            | {"within": "1h"},
+            "value must be from 0.0001 to 40",
+        ),
+        (
+            {"measure": "price", "symbols": ["BTC", "PEPE"], "when": "above", "value": 1}
+            | {"venue": "hyperliquid"},
+            "Hyperliquid does not list PEPE",
+        ),
         ({"measure": "regime", "symbols": ["BTC"]}, "takes no symbols"),
+        ({"measure": "signal", "key": "funding-breadth", "symbols": ["BTC"]}, "takes no symbols"),
+        ({"measure": "event", "key": "feed.down", "symbols": ["BTC"]}, "takes no symbols"),
         ({"measure": "regime", "label": "sideways"}, "label must be one of short-crowded"),
         ({"measure": "signal"}, "key must be one of"),
         ({"measure": "regime", "until": NOW}, "in the future"),
@@ -127,6 +135,13 @@ def test_a_rule_that_can_never_fire_is_refused_with_the_reason(
 ) -> None:
     with pytest.raises(InvalidRequest, match=why):
         rule_of(**members)
+
+
+def test_a_difference_between_exchanges_needs_two() -> None:
+    rule = parsed({"measure": "funding-spread", "symbols": ["BTC"], "when": "above", "value": 0.1})
+    assert checked(rule, resolve, ["bybit", "gate"], NOW).venue == "all"
+    with pytest.raises(InvalidRequest, match="only one"):
+        checked(rule, resolve, ["bybit"], NOW)
 
 
 def test_every_measure_has_a_name_with_and_without_coins() -> None:

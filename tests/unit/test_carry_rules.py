@@ -89,7 +89,7 @@ def test_a_venue_that_goes_down_changes_nothing_while_it_covers_the_same_hours()
                 HYPERLIQUID,
                 disputed={"funding": Dispute(HYPERLIQUID, "funding", END - 1, "it jumped")},
             ),
-            "it jumped",
+            "it jumped; what it settled after 2023-11-14T15:59:59.999Z is disputed",
         ),
     ],
 )

@@ -174,6 +174,19 @@ def test_a_contract_that_an_accepted_reply_lacks_is_missing_until_it_is_delisted
     assert not btc(*three(binance=part._replace(known=gone))).open_interest.missing
 
 
+@pytest.mark.parametrize(("as_of", "usd"), [(NOW, 3_000.0), (STALE, 2_600.0)])
+def test_a_renamed_contract_counts_once_when_both_names_are_known(as_of: int, usd: float) -> None:
+    old, new = contract(BINANCE), replace(contract(BINANCE), contract="BTCPERP")
+    names = {
+        each.contract: replace(last_known(BINANCE, 600.0).contracts["BTCUSDT"], at=at)
+        for each, at in ((old, as_of - MINUTE), (new, as_of))
+    }
+    then = day_ago(BINANCE, 600.0, 6.0, 100.0)
+    renamed = facts(BINANCE, new, as_of=as_of, known=LastKnown(names), day_ago=then)
+
+    assert btc(*three(binance=renamed)).open_interest.with_missing_usd == usd
+
+
 @pytest.mark.parametrize("price", [49.0, 151.0])
 def test_a_price_that_moves_in_an_outage_makes_no_other_asset(price: float) -> None:
     live = [facts(each, contract(each, price=price)) for each in (BYBIT, HYPERLIQUID)]
@@ -223,6 +236,8 @@ def test_a_contract_that_is_held_back_keeps_what_it_settled_and_liquidated() -> 
     assert found.spread == btc(*usual[:2], whole).spread
     assert found.liquidated_usd == (20.0, 10.0)
     assert found.open_interest.with_missing_usd == 2_600.0  # without the one that is delisted
+    down = whole._replace(reading=replace(reading, as_of=STALE), known=known)
+    assert btc(*usual[:2], down).open_interest.with_missing_usd == 2_600.0
 
 
 def test_a_price_that_left_the_others_within_a_day_is_disputed_and_named() -> None:
@@ -273,7 +288,7 @@ def test_a_change_compares_the_same_venues_and_its_effects_add_up() -> None:
     both = btc(*three(bybit=changed, binance=stale._replace(known=known))).change
     assert both is not None
     assert (both.venues, both.change_usd) == ([BYBIT, BINANCE], -100.0 + 5_999.0)
-    assert both.price_pct == pytest.approx(100 / 9)  # not of the larger venue, which is away
+    assert both.price_pct == pytest.approx(100 * (1_100 / 901 - 1))  # weighted, of both
     found = btc(*three(bybit=changed, binance=stale)).change
 
     assert found is not None

@@ -4,7 +4,15 @@ import pytest
 
 from barograph.kit.timestamps import HOUR, MINUTE
 from barograph.markets.frames import FRAME_STEP, FrameRecord, frame_of, stored
-from barograph.markets.last_known import CHECKED, HELD, LastKnown, guarded, with_reading, without
+from barograph.markets.last_known import (
+    CHECKED,
+    HELD,
+    KEPT_FOR,
+    LastKnown,
+    guarded,
+    with_reading,
+    without,
+)
 from barograph.venues.records import Frame, PastValues, Perpetuals
 from support.clock import START
 from support.markets import BTC, ETH, SOURCE, changed
@@ -43,6 +51,27 @@ def test_a_jump_is_held_back_for_a_quarter_of_an_hour_and_a_miscount_for_a_day(
     assert values(after(known, later, BTC=usd)) == {"BTC": (later, usd)}
     back = later - 2
     assert values(after(known, back, BTC=5.1e9)) == {"BTC": (back, 5.1e9)}
+
+
+@pytest.mark.parametrize("away", [MINUTE, HOUR], ids=["accepted after a day", "in an outage"])
+def test_the_correction_of_a_wrong_value_counts_at_once_and_the_error_not_again(away: int) -> None:
+    known = after(LastKnown(), START, BTC=5e9)
+    wrong = START + away
+    known = after(known, wrong, BTC=10e9)  # held back, unless the outage was long
+    right = wrong + HELD
+    known = after(after(known, right, BTC=10e9), right + MINUTE, BTC=5.2e9)
+
+    assert values(known) == {"BTC": (right + MINUTE, 5.2e9)}
+    again = right + 2 * MINUTE
+    assert values(after(known, again, BTC=10e9)) == {"BTC": (right + MINUTE, 5.2e9)}
+
+
+def test_a_jump_to_a_value_of_more_than_a_week_ago_is_held_back() -> None:
+    known = after(after(LastKnown(), START, BTC=5e9), START + HOUR, BTC=10e9)
+    late = START + KEPT_FOR
+    known = after(known, late, BTC=10e9)
+
+    assert values(after(known, late + MINUTE, BTC=5e9)) == {"BTC": (late, 10e9)}
 
 
 def test_the_reading_says_what_is_held_back() -> None:

@@ -9,6 +9,7 @@ from barograph.events.records import NewEvent
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
 from barograph.markets.market_events import (
     CHANGES_PER_DAY,
+    DELISTED_AFTER,
     MAX_CONTRACTS,
     MAX_DELISTED,
     MAX_NEW,
@@ -81,10 +82,21 @@ def test_what_was_listed_in_a_long_outage_is_accepted_and_leaves_room() -> None:
 
 def test_half_of_the_list_can_be_missing_for_some_minutes_and_come_back() -> None:
     venue = Venue(800)
-    assert all(venue.reads(START + minute * MINUTE, 400) for minute in range(5))
+    assert all(venue.reads(START + minute * MINUTE, 400) for minute in range(15))
+    assert not venue.events
+    late = START + DELISTED_AFTER
+    assert all(venue.reads(late + minute * MINUTE, 400) for minute in range(5))
     assert len(venue.events) == MAX_DELISTED
-    assert venue.reads(START + 5 * MINUTE, 800)
+    assert venue.reads(late + 5 * MINUTE, 800)
     assert len(venue.events) == 2 * MAX_DELISTED
+
+
+def test_a_renamed_contract_is_delisted_at_once() -> None:
+    listings, _ = next_listings(None, reading(START, (BTC,)))
+    usdc = changed(BTC, contract="BTCPERP")
+    _, events = next_listings(listings, reading(START + SECOND, (usdc,)))
+
+    assert [each.type for each in events] == ["contract.listed", "contract.delisted"]
 
 
 def test_a_contract_whose_values_cant_be_used_is_not_delisted() -> None:

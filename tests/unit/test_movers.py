@@ -2,11 +2,15 @@
 
 from typing import Any
 
+import pytest
+
 from barograph.kit.timestamps import DAY
 from barograph.markets.cross import VenueFacts, cross_market
+from barograph.markets.last_known import LastKnown, with_reading
 from barograph.markets.samples import LiquidatedHour
 from barograph.markets.symbols import index_of
 from barograph.markets.view import FreshnessLimits, MarketView
+from barograph.site.coin_text import market_totals
 from barograph.site.home_content import (
     FLOOR_USD,
     SHOWN,
@@ -16,7 +20,7 @@ from barograph.site.home_content import (
     day_movers,
     hour_movers,
 )
-from barograph.venues.records import Frame, PastValues, Perpetual
+from barograph.venues.records import Frame, PastValues, Perpetual, Perpetuals
 from barograph.venues.registry import HYPERLIQUID, VENUES
 from support.clock import START
 from support.markets import BTC, changed, reading
@@ -84,6 +88,24 @@ def test_funding_is_compared_with_the_rate_of_a_day_ago() -> None:
         Mover("B", "/markets/B", "+0.0100 pp", "tint-up-1", "+0.0100 %"),
     ]
     assert by_interest.movers == [Mover("A", "/markets/A", "-50.0 %", "tint-down-4", "$10.00M")]
+
+
+def test_a_funding_move_is_the_same_while_a_venue_is_away() -> None:
+    rates = {"bybit": (0.02, 0.01), "hyperliquid": (-0.05, 0.03)}
+    now, frames, seen = START, {}, list[object]()
+    for venue, (_, before) in rates.items():
+        frames[venue] = Frame(START - DAY, {"AUSDT": past(100.0, 1.0, before)})
+    for age in (0, LIMITS.perpetuals):
+        facts = {}
+        for venue, (pct, _) in rates.items():
+            at = now - (age if venue == "hyperliquid" else 0)
+            listed = Perpetuals(at, venue, (a_contract("A", funding_rate_pct=pct),), venue=venue)
+            known = with_reading(LastKnown(), listed)
+            facts[venue] = VenueFacts(VENUES[venue], listed, day_ago=frames[venue], known=known)
+        market = cross_market(facts, LIMITS, now)
+        seen.append((day_movers(market)[2].movers[0].chip, market_totals(market).funding_8h_pct))
+
+    assert seen == [("-0.0350 pp", pytest.approx(-0.015))] * 2
 
 
 def test_liquidations_of_the_hour_are_summed_by_symbol_with_their_coverage() -> None:

@@ -79,8 +79,10 @@ def test_address_is_split_into_what_we_connect_to() -> None:
     assert full.authority == "[2606:4700::1]:8443"
 
 
-def test_address_of_the_service_itself_is_refused() -> None:
-    own = "https://Barograph.example/api/v1/webhooks"
+@pytest.mark.parametrize(
+    "own", ["Barograph.example", "barograph.example.", "barograph.example:8443"]
+)
+def test_address_of_the_service_itself_is_refused(own: str) -> None:
     with pytest.raises(InvalidRequest, match="this service"):
-        check_target(own, "json", "https://barograph.example", allow_local=False)
+        check_target(f"https://{own}/hook", "json", "https://barograph.example", allow_local=False)
     check_target("https://chat.example/a", "slack", "https://barograph.example", allow_local=False)

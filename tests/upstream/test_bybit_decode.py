@@ -89,7 +89,7 @@ def test_every_kept_contract_becomes_a_perpetual() -> None:
         mark_price=0.0071385,
         index_price=0.0071385,
         volume_24h_usd=2352265.113,
-        volume_24h_coins=49.6,
+        volume_24h_coins=329518121.8743,
     )
     assert by_name["SHIB1000USDT"].funding_rate_pct == 0.0
     assert {"BIOUSDT", "BTC-25DEC26"} <= tickers.symbols
@@ -105,6 +105,19 @@ def test_without_the_single_sided_value_open_interest_is_unknown_and_the_price_s
     assert found.refused.get("openInterestUsd", []) == ["BTCUSDT"] * (
         value in ("-1", "1000000000001")
     )
+
+
+@pytest.mark.parametrize(
+    ("coins", "is_known"), [("24", True), ("5", True), ("0", False), ("240", False), ("2.4", False)]
+)
+def test_volumes_whose_units_do_not_fit_each_other_are_unknown(coins: str, is_known: bool) -> None:
+    found = decode_tickers(_tickers(BTCUSDT={"volume24h": coins}), KEPT, AT)
+    bitcoin = found.perpetuals["BTCUSDT"]
+
+    assert (bitcoin.volume_24h_usd, bitcoin.volume_24h_coins) == (
+        (2352265.113, float(coins)) if is_known else (None, None)
+    )
+    assert ("volume24hUsd" in found.refused) == (not is_known)
 
 
 @pytest.mark.parametrize("hours", [2.0, None])

@@ -1,4 +1,4 @@
-"""The demo's phone shows what arrives for ntfy and Telegram, and raises funding."""
+"""The demo's phone shows what arrives for ntfy, and raises funding."""
 
 import asyncio
 import json
@@ -25,11 +25,6 @@ from support.clock import START, HandClock
 ON = {"fault": "outage", "on": False}
 """Changes nothing; the reply says which faults are on."""
 
-TELEGRAM = {
-    "chat_id": "1",
-    "text": '<b>BTC &lt;up&gt;</b>\n<a href="http://b.example/alerts/stop/a">Stop this alert</a>',
-    "parse_mode": "HTML",
-}
 NTFY = {
     "topic": "alerts",
     "title": "<script>",
@@ -43,16 +38,15 @@ async def test_phone_shows_messages_newest_first_without_their_markup(tmp_path: 
     port = free_port(HOST)
     async with running_phone(tmp_path, [], port) as phone, httpx2.AsyncClient() as client:
         sent = [
-            await client.post(f"{phone.url}/bot1:demo/sendMessage", json=TELEGRAM),
+            await client.post(phone.url, json={**NTFY, "topic": "first"}),
             await client.post(phone.url, json=NTFY),
             await client.post(phone.url, content=json.dumps({"topic": "no message"})),
         ]
         page = (await client.get(phone.url)).text
 
     assert [each.status_code for each in sent] == [200, 200, 400]
-    assert page.index("ntfy alerts") < page.index("Telegram 1")
-    assert "BTC &lt;up&gt;\nStop this alert: <a href=" in page
-    assert '<a href="http://b.example/alerts/stop/a">' in page
+    assert page.index("ntfy alerts") < page.index("ntfy first")
+    assert 'Stop: <a href="http://b.example/alerts/stop/b">' in page
     assert '<img src="http://b.example/p.png"' in page
     assert "<script>" not in page
 

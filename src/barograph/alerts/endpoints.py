@@ -9,6 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from barograph.alerts.messages import headline
 from barograph.alerts.preview import Preview, preview
 from barograph.alerts.records import MAIL, MAX_ALERTS, Alert, Fired, State
 from barograph.alerts.rules import (
@@ -18,7 +19,6 @@ from barograph.alerts.rules import (
     When,
     Within,
     checked,
-    headline,
     parsed,
     sentence,
 )
@@ -28,6 +28,7 @@ from barograph.alerts.store import (
     delete_alerts,
     find_alert,
     messages_after,
+    pause_without_target,
     set_state,
 )
 from barograph.board.board import Board
@@ -35,18 +36,18 @@ from barograph.errors import InvalidRequest
 from barograph.events.query import MAX_ID, EventFilter
 from barograph.keys.endpoints import json_body
 from barograph.kit.clock import Clock
-from barograph.kit.database import Database
+from barograph.kit.database import Database, Transaction
 from barograph.kit.http import ApiRouter, clamped_integer, private_response
 from barograph.kit.lists import instant
 from barograph.kit.request_limits import MAX_BODY_BYTES
 from barograph.kit.timestamps import iso_timestamp
 from barograph.kit.wire import JSON_TYPE, Schema, WireModel, operation, parameter, read_model
-from barograph.limits.rate_limits import ALERTS, WEBHOOKS, RateLimiter
+from barograph.limits.rate_limits import ALERTS, RateLimiter
 from barograph.markets.reader import CrossReader
 from barograph.settings import Settings
 from barograph.webhooks.endpoints import BODY_ERRORS, ERRORS
 from barograph.webhooks.records import Format, words
-from barograph.webhooks.store import add_webhook, webhooks_of
+from barograph.webhooks.store import add_webhook, delete_webhooks, find_webhook, webhooks_of
 from barograph.webhooks.targets import check_target
 
 ALERTS_PATH = "/api/v1/alerts"
@@ -147,37 +148,65 @@ class Alerts(NamedTuple):
         """Read and check the members of a rule; raises InvalidRequest if it can never fire."""
         until = members.get("until")
         known = {**members, "until": instant("until", until) if until else None}
-        await self.cross.known_market(self.board)  # which finds the names of coins
-        rule = parsed(known, is_form=is_form)
-        return checked(rule, self.cross.asset, self.settings.venue_names, self.clock())
+        market = await self.cross.known_market(self.board)  # which finds the names of coins
+        facts = {} if market is None else market.facts
+
+        def lists(venue: str, symbol: str) -> bool:
+            reading = facts[venue].reading if venue in facts else None
+            return reading is None or any(each.asset == symbol for each in reading.contracts)
+
+        rule, venues = parsed(known, is_form=is_form), self.settings.venue_names
+        return checked(rule, self.cross.asset, venues, self.clock(), lists)
 
     async def preview(self, owner: str, rule: Rule) -> Preview:
         """What a rule would have done in the past 30 days."""
         await self.limiter.count(ALERTS, owner)
         return await preview(self.database, rule, self.clock(), venues=self.settings.venue_names)
 
-    async def create(self, owner: str, rule: Rule, targets: Sequence[str]) -> Alert:
-        """Store a checked rule; raises InvalidRequest if a target is not the owner's."""
-        known = [MAIL] if self.settings.sends_mail else []
-        known += [webhook.id for webhook in await webhooks_of(self.database, owner)]
-        wanted = tuple(dict.fromkeys(targets))
-        if not wanted or not {*wanted} <= {*known}:
-            raise InvalidRequest(f"targets must be any of {', '.join(known) or 'your webhooks'}")
-        await self.limiter.count(ALERTS, owner)
-        now = self.clock()
-        return await self.database.write(lambda tx: add_alert(tx, owner, rule, wanted, now))
+    async def create(
+        self, owner: str, rule: Rule, targets: Sequence[str], chat: tuple[str, Format] | None = None
+    ) -> Alert:
+        """Store a checked rule, and the chat service that it also goes to, if that is new.
 
-    async def add_target(self, owner: str, url: str, kind: str) -> str:
-        """Register a chat service; raises InvalidRequest and TooManyWebhooks."""
+        Raises:
+            InvalidRequest: a target is not the owner's, or was switched off.
+            TooManyAlerts: the owner has enough of them.
+            TooManyWebhooks: the owner has enough of them.
+        """
         settings, now = self.settings, self.clock()
-        webhook_format: Format = next((name for name in CHATS if name == kind), "telegram")
-        check_target(url, webhook_format, settings.base_url, allow_local=settings.is_demo)
-        await self.limiter.count(WEBHOOKS, owner)
-        given = (owner, url, EventFilter(), now)
-        new = await self.database.write(
-            lambda tx: add_webhook(tx, *given, webhook_format=webhook_format)
-        )
-        return new.id
+        if chat is not None:
+            check_target(*chat, settings.base_url, allow_local=settings.is_demo)
+        await self.limiter.count(ALERTS, owner)
+
+        async def work(tx: Transaction) -> Alert:
+            live = [each for each in await webhooks_of(tx, owner) if each.is_live]
+            wanted = {*targets}
+            if chat is not None:
+                same = [each for each in live if (each.url, each.format) == chat]
+                if not same:
+                    given = (tx, owner, chat[0], EventFilter(), now)
+                    same = [await add_webhook(*given, webhook_format=chat[1])]
+                    live += same
+                wanted.add(same[0].id)
+            known = [MAIL] * settings.sends_mail + [webhook.id for webhook in live]
+            if not wanted or not wanted <= {*known}:
+                raise InvalidRequest(
+                    f"targets must be any of {', '.join(known) or 'your webhooks'}"
+                )
+            ordered = [target for target in known if target in wanted]
+            return await add_alert(tx, owner, rule, ordered, now)
+
+        return await self.database.write(work)
+
+    async def delete_target(self, owner: str, public_id: str) -> None:
+        """Delete a webhook, and pause the alerts that have no other target; raises NotFound."""
+        webhook, now = await find_webhook(self.database, public_id, owner), self.clock()
+
+        async def work(tx: Transaction) -> None:
+            await delete_webhooks(tx, [webhook])
+            await pause_without_target(tx, now)
+
+        await self.database.write(work)
 
     async def change(self, owner: str, public_id: str, state: State) -> Alert:
         """Pause or resume an alert; raises NotFound."""
@@ -215,11 +244,6 @@ def after_in(request: Request) -> int:
     return clamped_integer(given, default=0, lowest=0, highest=MAX_ID)
 
 
-def headline_of(rule: Rule, fired: Fired) -> str:
-    """What happened, in one line."""
-    return headline(rule, fired.symbol, fired.venue, fired.value, fired.text)
-
-
 def alert_body(alert: Alert) -> AlertBody:
     """How an alert is described."""
     rule = alert.rule
@@ -237,7 +261,7 @@ def alert_body(alert: Alert) -> AlertBody:
 
 def _firing(rule: Rule, fired: Fired) -> dict[str, Any]:
     told = {name: getattr(fired, name) for name in ("symbol", "venue", "value")}
-    return {**told, "at": iso_timestamp(fired.at), "text": headline_of(rule, fired)}
+    return {**told, "at": iso_timestamp(fired.at), "text": headline(rule, fired)}
 
 
 def alert_routes(alerts: Alerts) -> ApiRouter:

@@ -1,6 +1,6 @@
 """Alerts about recorded events: the regime, signals, briefs and others (pure)."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
@@ -12,7 +12,7 @@ from barograph.events.records import Event
 from barograph.kit.timestamps import MINUTE
 from barograph.markets.symbols import has_page
 from barograph.signals.documents import SIGNAL_PAGES
-from barograph.venues.registry import VENUES
+from barograph.venues.registry import VENUES, coin_of
 
 AROUND_SWITCH = 2 * MINUTE
 """Around a switch to another venue, a new label may only mean that the venue is another one."""
@@ -38,7 +38,10 @@ def fired_by(rule: Rule, event: Event, switches: Collection[int]) -> Fired | Non
     ):
         return None
     named = {"signal": "key", "brief": "category"}.get(rule.measure, "")
-    symbols = [each for each in event.symbols if each in rule.symbols or not rule.symbols]
+    coins: Sequence[str] = event.symbols
+    if event.type.startswith("contract."):  # which name 1000PEPE
+        coins = [coin_of(members["venue"], each)[0] for each in coins]
+    symbols = [each for each in coins if each in rule.symbols or not rule.symbols]
     if (
         (rule.label and members["label"] != rule.label)
         or (named and rule.key and members[named] != rule.key)

@@ -3,7 +3,8 @@
 Rules that look at the same value share a watch.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+import logging
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from itertools import islice
 from typing import NamedTuple
@@ -19,6 +20,8 @@ from barograph.kit.timestamps import SECOND
 from barograph.markets.disputes import DISPUTES
 from barograph.markets.judge import MarketJudge
 from barograph.venues.records import Perpetuals
+
+log = logging.getLogger(__name__)
 
 REFRESH_EVERY = 2 * SECOND
 """How often the judge asks whether any rule changed."""
@@ -140,22 +143,32 @@ class AlertJudge:
         if self._unconfirmed:  # which side was stored is not known yet
             return None
         for key, watch in [*self._watches[reading.venue].items(), *self._due_totals(now)]:
-            found, watch.judged = self._values.of(key, at), now
-            if found is not None:
-                watch.take(found, now)
-                seen = size(key.when, found.value)
-                for entry in watch.entries.values():
-                    is_met = entry.is_met
-                    if is_met is None or (seen < entry.back if is_met else seen >= entry.on):
-                        self._judge(entry, key, found.value, at, conclusion)
+            watch.judged = now
+            try:
+                self._judge_watch(key, watch, at, conclusion)
+            except Exception:  # it must not fail the reading, nor the other alerts
+                log.exception("alerts not judged", extra={"alerts": [*watch.entries]})
         self._unconfirmed = conclusion.states
         return conclusion if conclusion.states else None
 
-    def _due_totals(self, now: int) -> Iterable[tuple[Key, _Watch]]:
-        """A part of the totals of all venues: each is judged about once per reading of a venue."""
+    def _due_totals(self, now: int) -> Iterator[tuple[Key, _Watch]]:
+        """A part of the totals of all venues, in turns: each about once per reading of a venue."""
         totals = self._watches[ALL]
-        due = (item for item in totals.items() if not 0 <= now - item[1].judged < TOTALS_EVERY)
-        return islice(due, len(totals) // len(self._markets) + 1)
+        for key in [*islice(totals, len(totals) // len(self._markets) + 1)]:
+            if not 0 <= now - totals[key].judged < TOTALS_EVERY:
+                totals[key] = totals.pop(key)  # the one judged last is the last one
+                yield key, totals[key]
+
+    def _judge_watch(self, key: Key, watch: _Watch, at: int, conclusion: AlertConclusion) -> None:
+        found = self._values.of(key, at)
+        if found is None:
+            return
+        watch.take(found, conclusion.now)
+        seen = size(key.when, found.value)
+        for entry in watch.entries.values():
+            is_met = entry.is_met
+            if is_met is None or (seen < entry.back if is_met else seen >= entry.on):
+                self._judge(entry, key, found.value, at, conclusion)
 
     def _judge(
         self, entry: _Entry, key: Key, value: float, at: int, conclusion: AlertConclusion

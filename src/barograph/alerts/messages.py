@@ -8,8 +8,8 @@ from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 import msgspec
 
-from barograph.alerts.records import Alert, AlertMessage
-from barograph.alerts.rules import amount, condition, sentence, subject
+from barograph.alerts.records import Alert, AlertMessage, Fired
+from barograph.alerts.rules import Rule, amount, condition, sentence, subject
 from barograph.kit.timestamps import MINUTE, dated_text
 from barograph.webhooks.records import AlertRequest, Format, Webhook
 from barograph.webhooks.signing import message_body
@@ -29,7 +29,7 @@ class Text(NamedTuple):
     """What happened, in one line."""
 
     details: str
-    """The value and the time."""
+    """The time."""
 
     rule: str
     link: str
@@ -62,22 +62,24 @@ class Text(NamedTuple):
         )
 
 
+def headline(rule: Rule, fired: Fired) -> str:
+    """What happened, in one line: `BTC funding at Bybit is above 0.0500 % per 8 h: 0.0612 %`."""
+    text = fired.text
+    if fired.value is not None:
+        text = subject(rule, [fired.symbol] if fired.symbol else [], fired.venue)
+        text += f" {condition(rule)}: {amount(fired.value, rule.unit)}"
+    return text[:1].upper() + text[1:]
+
+
 def text_of(alert: Alert, message: AlertMessage, base_url: str, now: int) -> Text:
     """What a message says if it is sent now."""
     rule, fired = alert.rule, message.fired
-    title, value = fired.text, ""
-    if fired.value is not None:
-        symbols = [fired.symbol] if fired.symbol else []
-        title = f"{subject(rule, symbols, fired.venue)} {condition(rule)}"
-        sign = "+" if rule.is_about_change and fired.value > 0 else ""
-        value = f"{'Change' if rule.is_about_change else 'Value'}: "
-        value += f"{sign}{amount(fired.value, rule.unit)}\n"
     late = (now - fired.at) // MINUTE
     delay = f" (this message is delayed by {late} minutes)" if now - fired.at > LATE else ""
     folder = f"{base_url}{ALERTS_PATH}"
     return Text(
-        " ".join((title[:1].upper() + title[1:]).split())[:LONGEST_TITLE],
-        f"{value}Time: {dated_text(fired.at)}{delay}",
+        " ".join(headline(rule, fired).split())[:LONGEST_TITLE],
+        f"Time: {dated_text(fired.at)}{delay}",
         sentence(rule),
         f"{base_url}{fired.path or ALERTS_PATH}",
         f"{folder}/stop/{alert.stop_token}",

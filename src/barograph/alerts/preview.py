@@ -51,7 +51,9 @@ class Preview(NamedTuple):
     times: Sequence[Fired]
     days: int
     lines: Sequence[Line]
-    note: str
+    note: str = (
+        "Replayed from what we recorded: some measures by the hour, so shorter moves are missing."
+    )
 
 
 async def preview(
@@ -65,14 +67,14 @@ async def preview(
     span = range(now - days * DAY, now)
     if rule.measure in FROM_EVENTS:
         happened = await database.read(lambda tx: _happened(tx, rule, span.start))
-        return Preview(_limited(rule, happened), days, [], "Replayed from the log of events.")
+        return Preview(_limited(rule, happened), days, [])
     fired: list[Fired] = []
     lines: list[Line] = []
     for symbol in rule.symbols or ("",):
         for line, some in await database.read(_Replay(rule, symbol, span, venues).run):
             lines.append(line)
             fired += some
-    return Preview(_limited(rule, fired), days, lines, _note(rule))
+    return Preview(_limited(rule, fired), days, lines)
 
 
 async def _happened(tx: Transaction, rule: Rule, since: int) -> list[Fired]:
@@ -106,18 +108,6 @@ def _limited(rule: Rule, fired: Iterable[Fired]) -> list[Fired]:
     return kept
 
 
-def _note(rule: Rule) -> str:
-    is_fine = rule.venue != ALL and {*rule.symbols} <= {*MAJORS}
-    if rule.measure == "settled-funding":
-        return "Replayed from all reported settlements."
-    if rule.measure in LIQUIDATED and rule.symbols:
-        return "Replayed in steps of 15 minutes."
-    if rule.measure in {"price", "funding", "open-interest"} and is_fine:
-        return "Replayed in steps of 5 minutes where we recorded them, otherwise by the hour."
-    missing = " The record is too coarse for 15 minutes." if rule.within == "15m" else ""
-    return f"Replayed by the hour, so shorter moves are missing.{missing}"
-
-
 class _Replay:
     """The recorded values of a rule about one coin."""
 
@@ -147,18 +137,19 @@ class _Replay:
         return {venue: self._combined(key_of(rule, self._symbol, venue), parts) for venue in shown}
 
     async def _parts(self, tx: Transaction) -> _Parts:
-        """What each venue adds at a time; BTC, ETH and SOL every five minutes, if recorded."""
+        """What each venue adds at a time; of BTC, ETH and SOL also what happened just now."""
         rule = self._rule
         parts: dict[str, dict[int, Part]] = defaultdict(dict)
         measure: Measure = "funding" if rule.measure == SPREAD else cast("Measure", rule.measure)
         if rule.measure == "open-interest" and rule.within is not None:
             measure = "open-interest-coins"
-        steps: list[tuple[Resolution, int]] = [("hour", HOUR)]
+        start, stop = self._span.start, self._span.stop
+        steps: list[tuple[Resolution, int, int]] = [("hour", HOUR, start)]
         if self._symbol in MAJORS and rule.venue != ALL:
-            steps.append(("minute", FINE_STEP))
+            steps += [("minute", FINE_STEP, start), ("minute", MINUTE, stop - HOUR)]
         before = 0 if rule.within is None else PERIODS[rule.within]
-        for resolution, step in steps:
-            grid = range((self._span.start - before) // step * step, self._span.stop, step)
+        for resolution, step, first in steps:
+            grid = range((first - before) // step * step, stop, step)
             groups: dict[tuple[str, int], list[Sample]] = defaultdict(list)
             for each in await recorded_samples(tx, resolution, measure, self._symbol, grid):
                 groups[each.name.venue, each.at].append(each)

@@ -11,7 +11,6 @@ from msgspec import Meta, Struct
 
 from barograph.briefs.records import CATEGORIES, in_words
 from barograph.errors import InvalidRequest, NotFound
-from barograph.events.records import EVENT_TYPES
 from barograph.kit.text import price, usd
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, time_text
 from barograph.markets.regime import LABELS
@@ -66,6 +65,23 @@ GAP = 5 * MINUTE
 LEVELS: Final[Sequence[When]] = ("above", "below", "crosses")
 CHANGES: Final[Sequence[When]] = ("rises", "falls", "changes")
 _FUNDING_HIGHEST = 20.0
+
+
+_EVENTS: Final[Mapping[str, tuple[str, str]]] = {
+    "brief.updated": ("a brief", "is updated"),
+    "contract.listed": ("a contract", "is listed"),
+    "contract.delisted": ("a contract", "is delisted"),
+    "feed.down": ("a data feed", "goes stale"),
+    "feed.recovered": ("a data feed", "recovers"),
+    "venue.switched": ("the exchange in use", "changes"),
+    "stance.recorded": ("a stance", "is recorded"),
+    "stance.withdrawn": ("a stance", "is withdrawn"),
+    "liquidations.filed": ("a daily file of liquidations", "is published"),
+    "reveal.announced": ("the publication of stances", "is announced"),
+}
+"""A subject and a verb for each type of event that has no measure of its own."""
+
+_ABOUT_COINS = ("brief.updated", "contract.listed", "contract.delisted")
 
 
 class Fact(NamedTuple):
@@ -132,7 +148,7 @@ FACTS: Final[Mapping[Measure, Fact]] = {
     "regime": Fact("the market regime", "", _HAPPENS, needs_symbol=False, labels=LABELS),
     "signal": Fact("the signal", "", _HAPPENS, needs_symbol=False, keys=tuple(BY_KEY)),
     "brief": Fact("a brief", "", _HAPPENS, needs_symbol=False, keys=CATEGORIES),
-    "event": Fact("an event", "", _HAPPENS, needs_symbol=False, keys=EVENT_TYPES),
+    "event": Fact("an event", "", _HAPPENS, needs_symbol=False, keys=tuple(_EVENTS)),
 }
 LIQUIDATED: Final[Sequence[Measure]] = (
     "liquidations",
@@ -213,10 +229,17 @@ def parsed(members: Mapping[str, Any], *, is_form: bool = False) -> Rule:
         raise InvalidRequest(f"the rule can't be read: {error}") from error
 
 
-def checked(rule: Rule, resolve: Callable[[str], str], venues: Sequence[str], now: int) -> Rule:
+def checked(
+    rule: Rule,
+    resolve: Callable[[str], str],
+    venues: Sequence[str],
+    now: int,
+    lists: Callable[[str, str], bool] = lambda _venue, _symbol: True,
+) -> Rule:
     """A rule with its defaults, if it can ever fire.
 
-    `resolve` finds the coin that a text names, and `venues` are those that this instance reads.
+    `resolve` finds the coin that a text names, `venues` are those that this instance reads, and
+    `lists` says whether one of them has a coin.
 
     Raises:
         InvalidRequest: it can't fire; the message says why and what would work.
@@ -231,9 +254,14 @@ def checked(rule: Rule, resolve: Callable[[str], str], venues: Sequence[str], no
         raise InvalidRequest(f"symbols must name 1 to {MAX_SYMBOLS} coins, such as BTC")
     if fact.only_majors and not frozenset(symbols) <= frozenset(MAJORS):
         raise InvalidRequest(f"{fact.title} is available only for {', '.join(MAJORS)}")
-    if rule.measure in {"regime", "signal"} and symbols:
-        raise InvalidRequest(f"{rule.measure} takes no symbols; leave them out")
+    has_no_coin = (
+        {"regime", "signal"} if rule.key in _ABOUT_COINS else {"regime", "signal", "event"}
+    )
+    if symbols and rule.measure in has_no_coin:
+        raise InvalidRequest(f"{rule.key or rule.measure} takes no symbols; leave them out")
     rule = msgspec.structs.replace(rule, symbols=symbols, venue=_venue(rule, venues))
+    if rule.venue in venues and (missing := [n for n in symbols if not lists(rule.venue, n)]):
+        raise InvalidRequest(f"{VENUES[rule.venue].title} does not list {', '.join(missing)}")
     _check_key(rule)
     if rule.until is not None and rule.until <= now:
         raise InvalidRequest("until must be in the future")
@@ -249,7 +277,9 @@ def _check_when(rule: Rule) -> None:
             raise InvalidRequest(f"{rule.measure} takes no value and no within; leave them out")
         return
     low, high = (0.0001, 1000.0) if rule.is_about_change else (fact.lowest, fact.highest)
-    if rule.when == "falls" and rule.unit == "pct":
+    if rule.is_about_change and rule.measure == "funding":
+        high = 2 * _FUNDING_HIGHEST  # from one end to the other
+    elif rule.when == "falls":
         high = 99.0  # nothing falls by more than it has
     if rule.value is None or not low <= rule.value <= high:
         raise InvalidRequest(
@@ -268,6 +298,8 @@ def _venue(rule: Rule, venues: Sequence[str]) -> str:
             raise InvalidRequest(f"{rule.measure} takes no venue; leave it out")
         return ""
     named = venues if ANY in options else ()
+    if rule.measure == "funding-spread" and len(venues) == 1:
+        raise InvalidRequest("funding-spread compares exchanges, but this instance reads only one")
     if rule.measure in LIQUIDATED:
         named = [name for name in venues if VENUES[name].liquidations != "none"]
     venue = rule.venue or options[0]
@@ -309,26 +341,6 @@ def amount(value: float, unit: str) -> str:
     if unit == "usd":
         return usd(value)
     return f"{value:.4g} %" if unit == "pct" else f"{value:.4f} % per 8 h"
-
-
-_EVENTS: Final[Mapping[str, tuple[str, str]]] = {
-    "regime.changed": ("the market regime", "changes"),
-    "signal.changed": ("a signal", "changes"),
-    "brief.published": ("a brief", "is published"),
-    "brief.updated": ("a brief", "is updated"),
-    "contract.listed": ("a contract", "is listed"),
-    "contract.delisted": ("a contract", "is delisted"),
-    "feed.down": ("a data feed", "goes stale"),
-    "feed.recovered": ("a data feed", "recovers"),
-    "venue.switched": ("the exchange in use", "changes"),
-    "stance.recorded": ("a stance", "is recorded"),
-    "stance.withdrawn": ("a stance", "is withdrawn"),
-    "liquidations.filed": ("a daily file of liquidations", "is published"),
-    "reveal.announced": ("the publication of stances", "is announced"),
-    "accuracy.defined": ("the definition of /accuracy", "is recorded"),
-    "history.merged": ("the public log", "is merged"),
-}
-"""A subject and a verb for each type of event."""
 
 
 def key_words(measure: Measure, key: str) -> str:
@@ -374,14 +386,6 @@ def _verb(rule: Rule) -> str:
     is_plural = rule.measure in LIQUIDATED
     words = {"above": "exceed" if is_plural else "is above", "below": "is below"}
     return words.get(rule.when, rule.when)
-
-
-def headline(rule: Rule, symbol: str, venue: str, value: float | None, text: str) -> str:
-    """What happened, in one line: `BTC funding at Bybit is above 0.0500 % per 8 h: 0.0612 %`."""
-    if text or value is None:
-        return text
-    about = subject(rule, [symbol] if symbol else (), venue)
-    return f"{about[0].upper()}{about[1:]} {condition(rule)}: {amount(value, rule.unit)}"
 
 
 def sentence(rule: Rule) -> str:

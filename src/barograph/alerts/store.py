@@ -1,5 +1,7 @@
 """The tables of alerts, of their states and of their messages."""
 
+import logging
+from collections import Counter
 from collections.abc import Sequence
 from secrets import token_hex, token_urlsafe
 from typing import NamedTuple
@@ -7,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from barograph.alerts.records import (
+    MAIL,
     MAX_ALERTS,
     Alert,
     AlertMessage,
@@ -15,10 +18,14 @@ from barograph.alerts.records import (
     StateRow,
     TooManyAlerts,
 )
-from barograph.alerts.rules import Rule
+from barograph.alerts.rules import FROM_EVENTS, Rule
 from barograph.errors import NotFound
+from barograph.keys.registration import Forgotten, forget_mailbox
 from barograph.kit.database import Queryable, Statement, Transaction
 from barograph.kit.timestamps import DAY
+from barograph.webhooks.store import delete_webhooks, webhooks_of
+
+log = logging.getLogger(__name__)
 
 KEPT = 30 * DAY
 """How long messages are kept."""
@@ -71,6 +78,14 @@ async def delete_alerts(tx: Transaction, alerts: Sequence[Alert]) -> None:
             await tx.execute(sql, alert.id)
 
 
+async def forget_owner(tx: Transaction, mailbox: str) -> tuple[Forgotten, int, int]:
+    """Delete all that is stored about a mailbox; returns also how many webhooks and alerts."""
+    webhooks, alerts = await webhooks_of(tx, mailbox), await alerts_of(tx, mailbox)
+    await delete_webhooks(tx, webhooks)
+    await delete_alerts(tx, alerts)
+    return await forget_mailbox(tx, mailbox), len(webhooks), len(alerts)
+
+
 async def find_by_stop_token(queryable: Queryable, token: str) -> Alert | None:
     """The alert that a link stops."""
     return await _BY_TOKEN.first(queryable, token) if token.isprintable() else None
@@ -86,7 +101,15 @@ async def stop_by_token(tx: Transaction, token: str, now: int) -> Alert | None:
 
 async def active_alerts(queryable: Queryable) -> list[Alert]:
     """The alerts to judge: those that are active and whose owner has a valid key."""
-    return await _ACTIVE.fetch(queryable)
+    return [alert for alert in await _ACTIVE.fetch(queryable) if _is_readable(alert)]
+
+
+def _is_readable(alert: Alert) -> bool:
+    try:
+        return alert.rule.measure in FROM_EVENTS or alert.rule.limit is not None
+    except Exception:  # it must not stop the other alerts
+        log.exception("alert not read", extra={"alert": alert.id})
+        return False
 
 
 async def rules_version(queryable: Queryable) -> tuple[int, ...]:
@@ -120,12 +143,8 @@ async def record_alerts(
     await tx.execute(_DELETE_STOPPED, last - len(messages))
 
 
-async def messages_of(
-    queryable: Queryable, mailbox: str, limit: int, alert: str = ""
-) -> list[AlertMessage]:
-    """The messages of a mailbox or of one of its alerts, newest first."""
-    if alert:
-        return await _MESSAGES_OF_ALERT.fetch(queryable, mailbox, limit, alert)
+async def messages_of(queryable: Queryable, mailbox: str, limit: int) -> list[AlertMessage]:
+    """The messages of a mailbox, newest first."""
     return await _MESSAGES.fetch(queryable, mailbox, limit)
 
 
@@ -151,15 +170,27 @@ async def alert_of(queryable: Queryable, public_id: str) -> Alert | None:
     return await _BY_ID.first(queryable, public_id)
 
 
-async def mail_of(
-    queryable: Queryable, message: AlertMessage, since: int
-) -> tuple[str | None, int]:
-    """The address of the owner, and how many messages they had since then, this one included.
+async def owner_of(
+    queryable: Queryable, mailbox: str, up_to: int, since: int
+) -> tuple[str | None, Counter[str]]:
+    """The address, if the owner has a valid key, and the messages of each active alert so far."""
+    emails = await queryable.fetch(_EMAIL, mailbox)
+    counts = await queryable.fetch(_COUNTS, mailbox, up_to, since)
+    return (emails[0][0] if emails else None), Counter(dict(counts))
 
-    They have no address while they have no valid key. Messages are counted up to a thousand.
-    """
-    [(email, count)] = await queryable.fetch(_MAIL_OF, message.mailbox, message.id, since)
-    return email, count
+
+async def pause_without_target(tx: Transaction, now: int) -> None:
+    """Pause the alerts all of whose targets were deleted or switched off."""
+    for alert in await _WITHOUT_TARGET.fetch(tx):
+        await set_state(tx, alert, "paused", "all its targets were deleted or switched off", now)
+
+
+async def stop_mails(tx: Transaction, email: str, why: str, now: int) -> None:
+    """Pause the alerts that mail to an address, and delete the mails of alerts that wait."""
+    for alert in await _MAILING.fetch(tx, email):
+        if MAIL in alert.target_list:
+            await set_state(tx, alert, "paused", why, now)
+    await tx.execute(_DELETE_MAILS, email)
 
 
 async def last_fired(queryable: Queryable) -> dict[tuple[str, str], int]:
@@ -248,16 +279,25 @@ DELETE FROM alert_messages
 WHERE id > $1 AND alert NOT IN (SELECT id FROM alerts WHERE state = 'active')
 """
 _MESSAGES = _messages("WHERE mailbox = $1 ORDER BY id DESC LIMIT $2")
-_MESSAGES_OF_ALERT = _messages("WHERE mailbox = $1 AND alert = $3 ORDER BY id DESC LIMIT $2")
 _MESSAGES_AFTER = _messages("WHERE mailbox = $1 AND id > $2 ORDER BY id LIMIT $3")
 _MESSAGE_BY_TOKEN = _messages("WHERE token = $1")
 _NEW_MESSAGES = _messages("WHERE id > $1 ORDER BY id LIMIT $2")
-_MAIL_OF = """
-SELECT (SELECT email FROM api_keys WHERE mailbox = $1 AND revoked_at IS NULL), count(*) FROM (
-    SELECT id FROM alert_messages WHERE mailbox = $1 AND id <= $2 AND stored_at > $3
-    ORDER BY id DESC LIMIT 1000
-) AS newest
+_EMAIL = "SELECT email FROM api_keys WHERE mailbox = $1 AND revoked_at IS NULL"
+_COUNTS = """
+SELECT alert, count(*) FROM alert_messages WHERE mailbox = $1 AND id <= $2 AND stored_at > $3
+    AND alert IN (SELECT id FROM alerts WHERE mailbox = $1 AND state = 'active')
+GROUP BY alert
 """
+_WITHOUT_TARGET = _alerts("""
+WHERE state = 'active' AND ',' || targets || ',' NOT LIKE '%,mail,%' AND NOT EXISTS (
+    SELECT 1 FROM webhooks
+    WHERE webhooks.mailbox = alerts.mailbox AND webhooks.state IN ('pending', 'active')
+        AND ',' || targets || ',' LIKE '%,' || webhooks.id || ',%')
+""")
+_MAILING = _alerts("""
+WHERE state = 'active' AND mailbox IN (SELECT mailbox FROM api_keys WHERE email = $1)
+""")
+_DELETE_MAILS = "DELETE FROM outbox WHERE recipient = $1 AND message IS NOT NULL"
 _LAST_FIRED = "SELECT alert, symbol, fired_at FROM alert_states WHERE venue = ''"
 _POSITION = Statement(Position, "SELECT {columns} FROM alert_position")
 _SAVE_POSITION = """

@@ -244,19 +244,26 @@ def _copy_database(address: Address, schema: str, file: Path) -> None:
 
 
 def _blank_secrets(file: Path) -> None:
-    """Take the secrets of webhooks out of a copy, also out of its unused space."""
+    """Take the secrets of webhooks and alerts out of a copy, also out of its unused space."""
     with closing(apsw.Connection(str(file))) as connection:
         for sql in (_BLANK, "DELETE FROM webhook_keys", "VACUUM"):
             connection.execute(sql)
 
 
+# Whoever has the address of a chat service can write there. An id is no token that stops an alert.
 _BLANK = """
 UPDATE webhooks SET secret = '', previous_secret = NULL, why = CASE
     WHEN state IN ('pending', 'active')
     THEN 'its secret was not in the backup: ask for a new one with POST /api/v1/webhooks/' || id
         || '/secret'
-    ELSE why END
+    ELSE why END;
+UPDATE webhooks SET url = '', state = 'disabled',
+    why = 'its address was not in the backup: add it again'
+WHERE format <> 'json';
+UPDATE alerts SET stop_token = id;
+DELETE FROM outbox WHERE message IS NOT NULL
 """
+_NEW_TOKENS = "UPDATE alerts SET stop_token = lower(hex(randomblob(24))) WHERE stop_token = id"
 
 
 def _finish(file: Path) -> Counts:
@@ -404,6 +411,7 @@ def _stage(folder: Path, manifest: Manifest, staged: Files) -> None:
             run_once(file, partial(_upgrade, schema=schema), wait_ms=UPGRADE_WAIT_MS)
             run_once(file, partial(_require_shipped_triggers, schema=schema))
         _hold(staged[0])
+        run_once(staged[0], lambda service: service.write(lambda tx: tx.execute(_NEW_TOKENS)))
     except BaseException:
         _remove_staged(staged)
         raise

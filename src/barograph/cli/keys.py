@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import click
 
-from barograph.alerts.store import alerts_of, delete_alerts
+from barograph.alerts.store import forget_owner
 from barograph.cli.common import (
     confirm,
     echo,
@@ -17,14 +17,12 @@ from barograph.cli.common import (
 from barograph.errors import BarographError, InvalidRequest
 from barograph.keys.api_keys import PEPPER_FILE, ApiKeys, KeyRecord, load_pepper, revoke_all
 from barograph.keys.email_address import parse_address
-from barograph.keys.registration import Forgotten, forget_mailbox
 from barograph.kit.clock import system_clock
-from barograph.kit.database import Database, Transaction
+from barograph.kit.database import Database
 from barograph.kit.timestamps import iso_timestamp
 from barograph.limits.rate_limits import PERSONAL
 from barograph.settings import Settings
 from barograph.web.shared_secrets import require_shared_secrets
-from barograph.webhooks.store import delete_webhooks, webhooks_of
 
 T = TypeVar("T")
 
@@ -125,13 +123,9 @@ def forget(email: str, yes: bool, settings: Settings) -> None:
         raise click.BadParameter(error.message, param_hint="--email") from error
     confirm(f"Forget {mailbox}", yes=yes)
 
-    async def work(tx: Transaction) -> tuple[Forgotten, int, int]:
-        owned, alerts = await webhooks_of(tx, mailbox), await alerts_of(tx, mailbox)
-        await delete_webhooks(tx, owned)
-        await delete_alerts(tx, alerts)
-        return await forget_mailbox(tx, mailbox), len(owned), len(alerts)
-
-    gone, webhooks, alerts = run_on_database(settings, lambda database: database.write(work))
+    gone, webhooks, alerts = run_on_database(
+        settings, lambda database: database.write(lambda tx: forget_owner(tx, mailbox))
+    )
     click.echo(
         f"deleted: keys {gone.keys}, links {gone.links}, queued e-mails {gone.mails}, "
         f"webhooks {webhooks}, alerts {alerts}"

@@ -8,7 +8,7 @@ from typing import Final
 
 from barograph.accuracy.assess import record_definition
 from barograph.collector.backfill import BackfillJob
-from barograph.collector.jobs.alerts import AlertJob, alert_requests, pictures
+from barograph.collector.jobs.alerts import AlertJob, alert_mails, alert_requests
 from barograph.collector.jobs.deliveries import MailJob, ReconcileJob, WebhookJob
 from barograph.collector.jobs.job import Job
 from barograph.collector.jobs.market_data import (
@@ -134,7 +134,8 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
             AlertJob(database, settings.base_url, clock=clock),
         ]
         if mail is not None:
-            jobs.append(MailJob(database, mail, clock=clock, draw=pictures(database)))
+            alerts = alert_mails(database, clock)
+            jobs.append(MailJob(database, mail, clock=clock, alerts=alerts))
         if settings.takes_payments:
             chain = JsonRpcChain(settings, metrics=metrics) if settings.x402_chain_url else None
             if chain is not None:

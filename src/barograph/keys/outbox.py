@@ -56,8 +56,14 @@ class Mail(NamedTuple):
     """A PNG to attach."""
 
 
-Picture = Callable[[int], Coroutine[Any, Any, bytes | None]]
-"""Draws the picture of the message of an alert."""
+class AlertMails(NamedTuple):
+    """What the mails of alerts need besides."""
+
+    draw: Callable[[int], Coroutine[Any, Any, bytes | None]]
+    """Draws the picture of a message."""
+
+    refused: Callable[[Mail], Coroutine[Any, Any, None]]
+    """Learns that the mail server permanently refuses a mail."""
 
 
 class MailSender(Protocol):
@@ -94,29 +100,27 @@ async def deliver_due(
     lease: Lease,
     sender: MailSender,
     clock: Clock,
-    draw: Picture | None = None,
+    alerts: AlertMails | None = None,
 ) -> int:
     """Send the due mails one after the other; returns how many were sent.
 
     A server that does not answer, or asks us to slow down, ends the round. A refusal of one mail
-    does not.
+    does not, but the later alerts of its recipient wait for it.
 
     Raises:
         LeaseLost: another process sends them.
         DatabaseUnavailable: the outbox is unavailable.
     """
-    sent = 0
-    now = clock()
-    for mail in await _DUE.fetch(database, now, BATCH):
-        if not await _claim(database, lease, mail, clock()):
+    sent, held = 0, set()
+    for mail in await _DUE.fetch(database, clock(), BATCH):
+        if mail.recipient in held or not await _claim(database, lease, mail, clock()):
             continue
-        pictured = mail
-        if draw is not None and mail.message is not None:
-            pictured = mail._replace(picture=await draw(mail.message))
         try:
-            await sender.send(pictured)
+            await sender.send(await _pictured(mail, alerts))
         except UpstreamError as error:
-            await _note_failure(database, mail, error, clock())
+            await _note_failure(database, mail, error, clock(), alerts)
+            if mail.message is not None:
+                held.add(mail.recipient)
             if not isinstance(error, Undeliverable | Deferred):
                 break
         else:
@@ -147,13 +151,23 @@ async def _claim(database: Database, lease: Lease, mail: Mail, now: int) -> bool
     return await database.write(work)
 
 
-async def _note_failure(database: Database, mail: Mail, error: UpstreamError, now: int) -> None:
+async def _pictured(mail: Mail, alerts: AlertMails | None) -> Mail:
+    if alerts is None or mail.message is None:
+        return mail
+    return mail._replace(picture=await alerts.draw(mail.message))
+
+
+async def _note_failure(
+    database: Database, mail: Mail, error: UpstreamError, now: int, alerts: AlertMails | None
+) -> None:
     attempts = mail.attempts + 1
     fields = {"mail": mail.id, "attempts": attempts, "kind": error.kind, "why": str(error)}
     next_try_at = now + pause_after(attempts)
     if isinstance(error, Undeliverable) or next_try_at >= mail.give_up_at:
         log.warning("mail given up", extra=fields)
         await _delete(database, mail)
+        if alerts is not None and mail.message is not None and isinstance(error, Undeliverable):
+            await alerts.refused(mail)
     else:
         log.warning("mail deferred", extra=fields)
         # Unless another process has made an attempt meanwhile.
@@ -172,9 +186,15 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 """
 _DUE = Statement(
     Mail,
-    "SELECT {columns} FROM outbox WHERE next_try_at <= $1 ORDER BY next_try_at, id LIMIT $2",
+    """
+SELECT {columns} FROM outbox WHERE next_try_at <= $1 AND (message IS NULL OR recipient NOT IN (
+    SELECT recipient FROM outbox WHERE next_try_at > $1 AND attempts > 0 AND message IS NOT NULL))
+ORDER BY coalesce(message, 0), created_at, id LIMIT $2
+""",
     picture="NULL",
 )
+"""Alerts keep their order, also if one of them has to be repeated."""
+
 _CLAIM = """
 UPDATE outbox SET attempts = attempts + 1, next_try_at = $1
 WHERE id = $2 AND attempts = $3 RETURNING id

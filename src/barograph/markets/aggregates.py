@@ -10,6 +10,7 @@ from sys import maxsize
 from typing import NamedTuple
 
 from barograph.kit.timestamps import DAY
+from barograph.markets.cross_entries import weighted_mean
 from barograph.markets.cross_prices import MAX_DIFFERENCE
 from barograph.markets.last_known import KEPT_FOR
 from barograph.markets.samples import (
@@ -219,9 +220,7 @@ def _combined(measure: Measure, samples: Sequence[Sample]) -> float | None:
         return sum([each.value or 0.0 for each in samples])
     if measure == "price":
         return _largest(samples).value
-    weight = sum(each.weight or 0.0 for each in samples)
-    rates = [(each.value or 0.0) * (each.weight or 0.0) for each in samples]
-    return sum(rates) / weight if weight else None
+    return weighted_mean((each.weight or 0.0, each.value or 0.0) for each in samples)
 
 
 def _was_near(name: ContractName, last: _Samples, at: int) -> bool:

@@ -16,7 +16,7 @@ from barograph.markets.cross import CrossMarket
 from barograph.markets.cross_bodies import NoNext, Number, Text, VenueName, doc
 from barograph.markets.cross_coins import CrossCoin, widest_pair
 from barograph.markets.cross_documents import document_of
-from barograph.markets.cross_entries import State, others
+from barograph.markets.cross_entries import FUNDING, State, others
 from barograph.markets.settlements import RATE_DIGITS, WINDOW_DAYS, yearly
 
 CARRY_PATH = "/api/v1/carry"
@@ -110,6 +110,8 @@ def carry_coin(coin: CrossCoin, window: str) -> CarryCoin:
         reason = entry.reason
         if pct is None and entry.contract is not None:
             why = f"we don't know every settlement of the {window} to {to or 'now'}"
+            if FUNDING in entry.disputed and end is not None and end > entry.settled_until:
+                why = f"what it settled after {iso_timestamp(entry.settled_until)} is disputed"
             reason = why if reason is None else f"{reason}; {why}"
         venue = CarryVenue.model_construct(
             venue=entry.venue,

@@ -23,15 +23,16 @@ from barograph.markets.disputes import Dispute, Measure
 from barograph.markets.frames import is_near
 from barograph.markets.last_known import KEPT_FOR, KnownValues, LastKnown
 from barograph.markets.liquidations import LiquidationTotals
+from barograph.markets.market_events import DELISTED_AFTER
 from barograph.markets.settlements import SettledSums, SettledWindows
 from barograph.markets.view import FreshnessLimits, is_fresh
 from barograph.venues.facts import Venue
 from barograph.venues.records import MAJORS, Frame, Perpetuals
 from barograph.venues.registry import VENUES
 
-MISSED_FOR = 3 * MINUTE
-"""How long a contract that an accepted reply lacks counts as missing. The collector records it as
-delisted after one minute, and its last known values are up to a minute old."""
+MISSED_FOR = DELISTED_AFTER + 2 * MINUTE
+"""How long a contract that accepted replies lack counts as missing. Its last known values are up to
+a minute older than the first of these replies."""
 
 MIN_COMMON = 8
 """If most of this many common coins differ, a venue's prices are wrong, not its assets."""
@@ -149,28 +150,29 @@ def _listed(
     listed: dict[str, list[CrossVenue]] = defaultdict(list)
     unread: list[CrossVenue] = []
     for fact in facts.values():
-        absent = CrossVenue(fact.venue.name, *fact.state(limits, now))
-        absent = absent._replace(disputed=tuple(fact.disputed))
+        absent = CrossVenue(fact.venue.name, *fact.state(limits, now), disputed=(*fact.disputed,))
         settled = {} if fact.settled is None else fact.settled.contracts
         last, choices = _last_values(fact, now), dict[str, Sequence[SettledSums]]()
         liquidated: dict[str, tuple[float, float]] = {}
         if absent.state == "ok" and fact.reading is not None:
-            for entry in _entries(fact, fact.reading, last, _sums(fact, limits, now)):
-                listed[entry[0]].append(entry[1])
+            sums = _sums(fact, limits, now)
+            for asset, entry in _entries(fact, fact.reading, last, sums):
+                listed[asset].append(entry)
             absent = CrossVenue(fact.venue.name, "unavailable")
-            last = _not_read(fact.reading, last)
+            last = _not_read(fact, last)
             choices = {each.asset: settled.get(name, ()) for name, each in last.items()}
-            seen = _sums(fact, limits, now) or {}
-            liquidated = {each.asset: seen[name] for name, each in last.items() if name in seen}
+            liquidated = {e.asset: sums[n] for n, e in last.items() if sums and n in sums}
             coins: Iterable[str] = {*fact.reading.unusable, *choices}
         elif fact.reading is not None:
             # What it settled stays true while it is down.
-            choices = {e.asset: settled.get(e.contract, ()) for e in fact.reading.contracts}
-            coins = choices
+            contracts = fact.reading.contracts
+            choices = {e.asset: settled.get(e.contract, ()) for e in contracts}
+            listed_then = {e.contract for e in contracts} | _not_read(fact, last).keys()
+            last = {name: each for name, each in last.items() if name in listed_then}
+            coins = {*choices, *(each.asset for each in last.values())}
             # Liquidations that we saw stay a lower bound.
             sums = _sums(fact, limits._replace(liquidations=HOUR), now)
             if sums is not None:
-                contracts = fact.reading.contracts
                 liquidated = {e.asset: sums.get(e.contract, _ZERO) for e in contracts}
         else:
             coins = {each.asset for each in last.values()}
@@ -178,20 +180,14 @@ def _listed(
                 unread.append(absent)  # it may list any coin
         day_ago = _day_ago(fact)
         for asset, names in _by_asset(coins, last).items():
-            known = [last[name] for name in names]
-            before = [
-                day_ago.contracts.get(name) if now - last[name].at < DAY else None for name in names
-            ]
-            listed[asset].append(
-                absent._replace(
-                    reason=absent.reason or _reason(fact, asset, names),
-                    last=known,
-                    day_ago=day_ago.at,
-                    last_before=before,
-                    settled_choices=choices.get(asset, ()),
-                    liquidated_last=liquidated.get(asset),
-                )
+            entry = absent._replace(
+                reason=absent.reason or _reason(fact, asset, names),
+                last=[last[name] for name in names],
+                last_names=names,
+                settled_choices=choices.get(asset, ()),
+                liquidated_last=liquidated.get(asset),
             )
+            listed[asset].append(entry.compared_with(day_ago, now - DAY))
     return {asset: [*entries, *unread] for asset, entries in listed.items()}
 
 
@@ -260,10 +256,12 @@ def _by_asset(assets: Iterable[str], last: Mapping[str, KnownValues]) -> dict[st
     return found
 
 
-def _not_read(reading: Perpetuals, last: Mapping[str, KnownValues]) -> dict[str, KnownValues]:
-    """The contracts that a fresh reading lacks, until they have been delisted for some minutes."""
+def _not_read(fact: VenueFacts, last: Mapping[str, KnownValues]) -> dict[str, KnownValues]:
+    """The contracts that its reading lacks, until they are delisted or have a new name."""
+    assert fact.reading is not None
+    reading, old = fact.reading, _day_ago(fact).contracts or last
     read = {each.contract for each in reading.contracts}.union(reading.not_crypto)
-    renamed = {each.asset for each in reading.contracts if each.contract not in last}
+    renamed = {each.asset for each in reading.contracts if each.contract not in old}
     return {
         name: each
         for name, each in last.items()
@@ -331,13 +329,12 @@ def _entries(
                 settled_choices=[
                     each for each in settled.get(name, ()) if each.end <= settled_until
                 ],
+                settled_until=settled_until,
                 liquidated_usd=None if sums is None or name in unwatched else sums.get(name, _ZERO),
                 disputed=tuple(why),
                 last=() if known is None else (known,),
-                day_ago=day_ago.at,
-                before=day_ago.contracts.get(name),
-                last_before=(day_ago.contracts.get(name),),
-            ),
+                last_names=() if known is None else (name,),
+            ).compared_with(day_ago, reading.as_of - DAY),
         )
 
 

@@ -56,7 +56,7 @@ class OpenInterestChange(WireModel):
     positionsEffectUsd: Annotated[
         Number, doc("Effect of positions: mean price times the change in coins.")
     ]
-    priceChangePct: Annotated[Number, doc("At the largest venue with both prices.")]
+    priceChangePct: Annotated[Number, doc("Mean of `venues`, weighted by open interest then.")]
     coinsChangePct: Annotated[Number, doc("Change in the number of coins.")]
     price: Annotated[Direction | None, doc("Direction of the price; `flat` below 1 %.")]
     positions: Annotated[Direction | None, doc("Direction of the coins; `flat` below 1 %.")]
@@ -213,4 +213,8 @@ class CrossBody(CrossTotals, _Head):
     venues: list[CrossVenueBody]
 
 
-CROSS_COLUMNS = (*CrossTotals.model_fields, *CrossVenueEntry.model_fields)
+CHANGE_COLUMNS = [*OpenInterestChange.model_fields][5:]
+CROSS_COLUMNS = (
+    *(*CrossTotals.model_fields, *CrossVenueEntry.model_fields),
+    *(f"openInterestChange24h.{name}" for name in CHANGE_COLUMNS),
+)

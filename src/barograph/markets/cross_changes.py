@@ -6,9 +6,9 @@ Both ends have the same contracts at the same venues.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from barograph.markets.cross_entries import CrossVenue, sum_known
+from barograph.markets.cross_entries import CrossVenue, sum_known, weighted_mean
 from barograph.markets.last_known import KnownValues
-from barograph.venues.records import PastValues, Perpetual
+from barograph.venues.records import PastValues
 
 Direction = Literal["up", "down", "flat"]
 
@@ -32,7 +32,7 @@ class Change(NamedTuple):
 
     coins_pct: float | None
     price_pct: float | None
-    """As `CrossCoin.price_pct`."""
+    """The mean of the same contracts, weighted by their open interest then."""
 
     @property
     def usd_pct(self) -> float | None:
@@ -73,13 +73,9 @@ class _Ends(NamedTuple):
         return (coins + coins_before) / 2 * (value - value_before)
 
 
-def _ends(entry: CrossVenue, reason: str | None) -> Iterator[_Ends]:
-    """The contracts of an entry; a venue that is missing has its last known values."""
-    pairs: Iterable[tuple[Perpetual | KnownValues, PastValues | None]]
-    pairs = zip(entry.last, entry.last_before, strict=False)
-    if reason is None and entry.contract is not None:
-        pairs = [(entry.contract, entry.before)]
-    for now, before in pairs:
+def _ends(entry: CrossVenue) -> Iterator[_Ends]:
+    """The contracts of an entry whose open interest is known at both ends."""
+    for now, before in entry.ends(is_missing=entry.missing() is not None):
         usd = now.open_interest_usd
         if before is not None and before.open_interest_usd is not None and usd is not None:
             price = now.price if isinstance(now, KnownValues) else now.last_price
@@ -87,13 +83,9 @@ def _ends(entry: CrossVenue, reason: str | None) -> Iterator[_Ends]:
             yield _Ends(entry, price, usd, coins, now.multiplier, before, usd_before)
 
 
-def change_of(
-    entries: Sequence[CrossVenue], reasons: Sequence[str | None], price_pct: float | None
-) -> Change | None:
+def change_of(entries: Iterable[CrossVenue]) -> Change | None:
     """The same contracts at both ends."""
-    pairs = [
-        ends for entry, why in zip(entries, reasons, strict=True) for ends in _ends(entry, why)
-    ]
+    pairs = [ends for entry in entries for ends in _ends(entry)]
     if not pairs:
         return None
     effects = [each.price_effect for each in pairs]
@@ -108,7 +100,11 @@ def change_of(
         change_usd=sum(each.usd for each in pairs) - usd_before,
         price_effect_usd=sum_known(effects) if has_coins else None,
         coins_pct=100 * (coins_now / coins - 1) if has_coins and coins else None,
-        price_pct=price_pct,
+        price_pct=weighted_mean(
+            (each.usd_before, 100 * (each.price / each.before.last_price - 1))
+            for each in pairs
+            if each.before.last_price
+        ),
     )
 
 

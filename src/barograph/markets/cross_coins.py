@@ -21,6 +21,7 @@ from barograph.markets.cross_entries import (
     Total,
     others,
     sum_known,
+    weighted_mean,
 )
 from barograph.markets.cross_prices import (
     Priced,
@@ -79,7 +80,8 @@ class CrossCoin(NamedTuple):
     """Those with a price that is not disputed, the largest first."""
 
     price_pct: float | None
-    """The change of the price in 24 hours, at the largest venue with a price at both ends."""
+    """The change of the price in 24 hours, at the largest venue with a price at both ends. It is
+    shown beside the price of that venue."""
 
     funding_missing: Sequence[Missing]
     """With the open interest that they last had."""
@@ -124,12 +126,10 @@ def coin_of_venues(
     entries = [_settled(entry, settled_to) for entry in entries]
     expected = [entry for entry in entries if entry.state != "different asset"]
     known_prices = sorted(priced(expected), key=depth, reverse=True)
-    reasons = [entry.missing() for entry in expected]
-    counted = [each for each, why in zip(expected, reasons, strict=True) if why is None]
+    counted = [each for each in expected if each.missing() is None]
     weighed = [each for each in counted if FUNDING not in each.disputed]
-    weight = sum_known(each.interest_usd for each in weighed)
-    funding = [(each.interest_usd or 0.0) * (each.funding_8h_pct or 0.0) for each in weighed]
-    price_pct = price_change(known_prices)
+    rates = [(each.interest_usd or 0.0, each.funding_8h_pct or 0.0) for each in weighed]
+    funding = weighted_mean(rates)
     known = (each.liquidated_usd or each.liquidated_last for each in expected)
     seen = [each for each in known if each is not None]
     return CrossCoin(
@@ -137,18 +137,15 @@ def coin_of_venues(
         venues=entries,
         counted=counted,
         deepest=known_prices[0].entry.venue if known_prices else None,
-        open_interest=_interest(counted, _missing(expected, reasons)),
-        change=change_of(expected, reasons, price_pct),
+        open_interest=_interest(counted, _missing(expected)),
+        change=change_of(expected),
         volume=_volume(expected),
-        funding_8h_pct=sum(funding) / weight if weight else None,
+        funding_8h_pct=funding,
         funding_with_missing_8h_pct=_whole_funding(expected, weighed),
-        weighed=weighed if weight else [],
+        weighed=[] if funding is None else weighed,
         priced=known_prices,
-        price_pct=price_pct,
-        funding_missing=_missing(
-            expected,
-            [why or each.left_out(FUNDING) for each, why in zip(expected, reasons, strict=True)],
-        ),
+        price_pct=price_change(known_prices),
+        funding_missing=_missing(expected, FUNDING),
         settled_to=settled_to,
         spread=_spread(expected),
         prices=price_range(known_prices, expected),
@@ -189,18 +186,12 @@ def _whole_funding(entries: Sequence[CrossVenue], weighed: Sequence[CrossVenue])
         is_known = each in weighed
         rates += [(each.interest_usd, each.funding_8h_pct)] if is_known else last or [(None, None)]
     known = [(usd, pct) for usd, pct in rates if usd is not None and pct is not None]
-    total = sum(usd for usd, _ in known)
-    if len(known) < len(rates) or not total:
-        return None
-    return sum(usd * pct for usd, pct in known) / total
+    return weighted_mean(known) if len(known) == len(rates) else None
 
 
-def _missing(entries: Sequence[CrossVenue], reasons: Sequence[str | None]) -> list[Missing]:
-    return [
-        _last(entry, why, "open_interest")
-        for entry, why in zip(entries, reasons, strict=True)
-        if why is not None
-    ]
+def _missing(entries: Sequence[CrossVenue], *also: str) -> list[Missing]:
+    reasons = [(entry, entry.missing(*also)) for entry in entries]
+    return [_last(entry, why, "open_interest") for entry, why in reasons if why is not None]
 
 
 def _last(entry: CrossVenue, why: str, measure: str) -> Missing:

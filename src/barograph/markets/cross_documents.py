@@ -16,7 +16,7 @@ from barograph.kit.documents import JSON, Document
 from barograph.kit.lists import ListHead
 from barograph.kit.timestamps import iso_timestamp
 from barograph.markets.cross import CrossMarket
-from barograph.markets.cross_bodies import CROSS_COLUMNS
+from barograph.markets.cross_bodies import CHANGE_COLUMNS, CROSS_COLUMNS
 from barograph.markets.cross_changes import Change
 from barograph.markets.cross_coins import CrossCoin
 from barograph.markets.cross_entries import CrossVenue, Missing
@@ -177,11 +177,12 @@ def _table_rows(coin: CrossCoin) -> Iterator[list[Any]]:
             {"venue": each["venue"], "lastUsd": each["lastUsd"]} for each in totals[name]
         ]
     totals["openInterestComplete"] = str(totals["openInterestComplete"]).lower()
-    totals["openInterestChange24h"] = coin.change and rounded(coin.change.usd_pct, 4)
+    change = totals["openInterestChange24h"] or {}
+    totals["openInterestChange24h"] = change.get("changePct")
     totals["fundingSpread"] = coin.spread and coin.spread.pct_8h
     totals["priceRange"] = coin.prices and [coin.prices.lowest, coin.prices.highest]
     for each in coin.venues:
-        yield [*totals.values(), *_row(coin, each).values()]
+        yield [*totals.values(), *_row(coin, each).values(), *map(change.get, CHANGE_COLUMNS)]
 
 
 def rounded(value: float | None, digits: int) -> float | None:

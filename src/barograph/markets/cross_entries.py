@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 from barograph.markets.last_known import KnownValues
 from barograph.markets.settlements import SettledSums
-from barograph.venues.records import PastValues, Perpetual
+from barograph.venues.records import Frame, PastValues, Perpetual
 
 State = Literal["ok", "disputed", "different asset", "stale", "unavailable", "not listed"]
 
@@ -45,6 +45,9 @@ class CrossVenue(NamedTuple):
     settled_choices: Sequence[SettledSums] = ()
     """The same, for the windows that ended last."""
 
+    settled_until: int = 0
+    """While its funding is disputed: when the dispute began, which is the end of what counts."""
+
     liquidated_last: tuple[float, float] | None = None
     """The last known liquidations of a venue that is missing."""
 
@@ -55,12 +58,30 @@ class CrossVenue(NamedTuple):
     last: Sequence[KnownValues] = ()
     """The last known values of its contracts, to say how large it was if it is missing."""
 
+    last_names: Sequence[str] = ()
+    """The full names of the contracts of `last`."""
+
     day_ago: int = 0
     before: PastValues | None = None
     """The values of its contract 24 hours ago, at `day_ago`."""
 
     last_before: Sequence[PastValues | None] = ()
     """The values of the contracts of `last` at `day_ago`."""
+
+    def compared_with(self, then: Frame, after: int) -> "CrossVenue":
+        """The same with the values of another time; last values must be from `after` a time."""
+        named = zip(self.last_names, self.last, strict=True)
+        return self._replace(
+            day_ago=then.at,
+            before=None if self.contract is None else then.contracts.get(self.contract.contract),
+            last_before=[then.contracts.get(n) if old.at > after else None for n, old in named],
+        )
+
+    def ends(self, *, is_missing: bool) -> "Ends":
+        """Its contract now and then; while it is missing, its last known values and those then."""
+        if is_missing or self.contract is None:
+            return zip(self.last, self.last_before, strict=False)
+        return [(self.contract, self.before)]
 
     @property
     def interest_at(self) -> int | None:
@@ -69,6 +90,13 @@ class CrossVenue(NamedTuple):
             return None
         return self.contract.open_interest_at or self.as_of
 
+    @property
+    def held_usd(self) -> float | None:
+        """The open interest, or the last known one while it doesn't count."""
+        if self.missing() is None:
+            return self.interest_usd
+        return sum_known(old.open_interest_usd for old in self.last)
+
     def left_out(self, *measures: str) -> str | None:
         """Why it doesn't count if these measures have to be right; None if it does."""
         if self.contract is None:
@@ -76,12 +104,15 @@ class CrossVenue(NamedTuple):
         found = [each for each in self.disputed if each in measures]
         return f"disputed: {', '.join(found)}" if found else None
 
-    def missing(self) -> str | None:
-        """Why the open interest doesn't count; None if it does."""
-        found = self.left_out(PRICE, OPEN_INTEREST)
+    def missing(self, *also: str) -> str | None:
+        """Why the open interest doesn't count, or `also` another measure; None if it does."""
+        found = self.left_out(PRICE, OPEN_INTEREST, *also)
         if found is None and self.interest_usd is None:
             return "it has no current open interest"
         return found
+
+
+Ends = Iterable[tuple[Perpetual | KnownValues, PastValues | None]]
 
 
 class Missing(NamedTuple):
@@ -121,6 +152,13 @@ def sum_known(values: Iterable[float | None]) -> float | None:
     """The sum of what is known; None if nothing is."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
+
+
+def weighted_mean(pairs: Iterable[tuple[float, float]]) -> float | None:
+    """The mean of values, each after its weight; None if they weigh nothing."""
+    known = [*pairs]
+    total = sum(weight for weight, _ in known)
+    return sum(weight * value for weight, value in known) / total if total else None
 
 
 def others(entries: Iterable[CrossVenue], known: Iterable[str]) -> tuple[str, ...]:

@@ -73,6 +73,8 @@ class KnownValues(Struct, frozen=True, array_like=True, gc=False):
     """Until when newer values are held back because they jumped."""
 
     volume_24h_coins: float | None = None
+    prior: "KnownValues | None" = None
+    """The values before the last jump that was accepted. A return to them is its correction."""
 
 
 class LastKnown(Struct, frozen=True):
@@ -98,7 +100,8 @@ def guarded(known: LastKnown, reading: Perpetuals, day_ago: Frame) -> tuple[Last
             contracts.append(each)
             continue
         held[each.contract] = replace(before, held_until=jump.until)
-        doubted[each.contract] = jump.why
+        until = iso_timestamp(jump.until)
+        doubted[each.contract] = f"its {jump.what}; we hold it back until {until}"
         if not jump.is_price:
             # Its price may drift while its open interest is held back.
             price = each.last_price / each.multiplier * before.multiplier
@@ -118,34 +121,39 @@ def guarded(known: LastKnown, reading: Perpetuals, day_ago: Frame) -> tuple[Last
 
 class _Jump(NamedTuple):
     is_price: bool
-    until: int
-    why: str
+    factor: float
+    what: str
+    until: int = 0
 
 
 def _jump(before: KnownValues, now: Perpetual, at: int, *, is_old: bool) -> _Jump | None:
     """How a contract jumped from its last known values; None if it didn't."""
-    if before.held_until is None:
-        is_held = 0 <= at - before.at <= CHECKED
-    else:
-        is_held = at < before.held_until
-    if not is_held:
+    until = before.held_until
+    is_held = 0 <= at - before.at <= CHECKED if until is None else at < until
+    jump = _difference(before, now, at)
+    if not is_held or jump is None:
+        return None
+    is_miscount = is_old and any(abs(jump.factor / each - 1) <= TOLERANCE for each in MISCOUNTS)
+    return jump._replace(until=until or at + (HELD if is_miscount else CHECKED))
+
+
+def _difference(before: KnownValues, now: Perpetual, at: int) -> _Jump | None:
+    """How far values are from earlier ones; None if they are near, or back from the last jump."""
+    prior = before.prior
+    if prior is not None and at - prior.at < KEPT_FOR and _difference(prior, now, at) is None:
         return None
     price, price_before = now.last_price / now.multiplier, before.price / before.multiplier
     size, size_before = now.open_interest_usd, before.open_interest_usd
     factor = _factor(price_before, price)
-    is_price = factor >= PRICE_JUMP and now.asset not in MAJORS
-    if is_price:
+    if factor >= PRICE_JUMP and now.asset not in MAJORS:
         what = f"price of one coin jumped from {price_before:.6g} to {price:.6g}"
-    elif not size or not size_before or max(size, size_before) < JUMP_FLOOR_USD:
+        return _Jump(True, factor, what)
+    if not size or not size_before or max(size, size_before) < JUMP_FLOOR_USD:
         return None
-    else:
-        factor = _factor(size_before, size)
-        what = f"open interest jumped from {usd(size_before)} to {usd(size)}"
-        if factor < JUMP:
-            return None
-    is_miscount = is_old and any(abs(factor / each - 1) <= TOLERANCE for each in MISCOUNTS)
-    until = before.held_until or at + (HELD if is_miscount else CHECKED)
-    return _Jump(is_price, until, f"its {what}; we hold it back until {iso_timestamp(until)}")
+    factor = _factor(size_before, size)
+    if factor < JUMP:
+        return None
+    return _Jump(False, factor, f"open interest jumped from {usd(size_before)} to {usd(size)}")
 
 
 def _factor(before: float, now: float) -> float:
@@ -195,6 +203,9 @@ def with_reading(
         if are_rates_disputed:
             rate = None if last is None else last.funding_8h_pct
         if usd is not None:
+            prior = None if last is None else last.prior
+            if last is not None and _difference(last, each, at) is not None:
+                prior = replace(last, held_until=None, prior=None)
             contracts[each.contract] = KnownValues(
                 at,
                 each.asset,
@@ -206,6 +217,7 @@ def with_reading(
                 rate,
                 each.contract in others,
                 volume_24h_coins=each.volume_24h_coins,
+                prior=prior,
             )
     return LastKnown(contracts)
 

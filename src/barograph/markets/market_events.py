@@ -15,8 +15,9 @@ from barograph.venues.registry import coin_of
 MARKET_FEED = "market-feed"
 """The feed by its name among the status checks."""
 
-DELISTED_AFTER = MINUTE
-"""How long a contract must be missing from every reading before it counts as delisted."""
+DELISTED_AFTER = 15 * MINUTE
+"""How long a contract must be missing from every reading before it counts as delisted: longer than
+an exchange sends incomplete replies. Until then, totals name the venue as missing."""
 
 MAX_CONTRACTS = 2_000
 """Of one venue, including those that are left out. The longest list had 872 in 2026-08."""
@@ -85,7 +86,12 @@ def next_listings(
     }
     missing = {name: before.missing.get(name, at) for name in sorted(gone)}
     known, new = before.bases | bases, sorted(bases.keys() - before.bases.keys())
-    overdue = [name for name, since in missing.items() if at - since >= DELISTED_AFTER]
+    renamed = {coin_of(reading.venue, bases[name])[0] for name in new}
+    overdue = [
+        name
+        for name, since in missing.items()
+        if at - since >= DELISTED_AFTER or coin_of(reading.venue, known[name])[0] in renamed
+    ]
     room = _room(before, reading, last, MAX_DELISTED) - len(new)
     delisted = sorted(overdue, key=missing.__getitem__)[: max(0, room)]
     events = []

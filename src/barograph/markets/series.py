@@ -145,12 +145,10 @@ class SeriesReader:
 
     async def past_frame(self, reading: Perpetuals, ago: int) -> Frame:
         """What changes since some time before a reading compare with; raises as `reading` does."""
-        venue, around = reading.venue, NEAR + MINUTE
+        venue, at = reading.venue, reading.as_of // MINUTE * MINUTE - ago
         frames = await self.once(
-            ("past frame", venue, ago),
-            lambda tx, minute: frames_between(
-                tx, venue, minute - ago - around, minute - ago + around
-            ),
+            ("past frame", venue, at),
+            lambda tx, _: frames_between(tx, venue, at - NEAR, at + NEAR + MINUTE),
         )
         return nearest(frames, reading.as_of - ago)
 

@@ -12,7 +12,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from barograph.alerts.endpoints import CHATS, Alerts, after_in, alert_body, headline_of
+from barograph.alerts.endpoints import CHATS, Alerts, after_in, alert_body
+from barograph.alerts.messages import headline
 from barograph.alerts.picture import picture_of
 from barograph.alerts.preview import Preview
 from barograph.alerts.records import MAIL, State
@@ -40,6 +41,7 @@ from barograph.alerts.store import (
     find_alert,
     find_by_stop_token,
     find_message,
+    forget_owner,
     messages_of,
     stop_by_token,
 )
@@ -59,6 +61,7 @@ from barograph.site.paths import ALERTS_PAGE
 from barograph.site.responses import PNG, PageRouter, private_page
 from barograph.site.site import Site
 from barograph.venues.registry import VENUES
+from barograph.webhooks.records import Format
 from barograph.webhooks.store import webhooks_of
 
 COOKIE = "barograph-session"
@@ -176,18 +179,24 @@ class AlertPages:
         action = form.fields.get("action", "")
         if action == "sign-out":
             return self._back("; Max-Age=0")
+        if action == "forget":
+            return await self._page(owner, form)
+        if action == "forget-all":
+            await self._site.database.write(lambda tx: forget_owner(tx, owner))
+            return self._back("; Max-Age=0")
         if action == "delete":
             await alerts.delete(owner, public_id)
+        elif action == "delete-target":
+            await alerts.delete_target(owner, public_id)
         elif action in _STATES:
             await alerts.change(owner, public_id, _STATES[action])
         else:
             rule = await alerts.rule(form.members(), is_form=True)
             if action != "create":
                 return await self._page(owner, form, rule=rule)
-            targets, url = list(form.targets), form.fields.get("url", "").strip()
-            if url:
-                targets.append(await alerts.add_target(owner, url, form.fields.get("format", "")))
-            await alerts.create(owner, rule, targets)
+            url, kind = (form.fields.get(name, "").strip() for name in ("url", "format"))
+            service: Format = next((name for name in CHATS if name == kind), "telegram")
+            await alerts.create(owner, rule, form.targets, (url, service) if url else None)
         return self._back()
 
     async def _page(
@@ -223,14 +232,12 @@ class AlertPages:
         alerts = await alerts_of(database, owner)
         rules = {alert.id: alert.rule for alert in alerts}
         newest = await messages_of(database, owner, SHOWN_MESSAGES)
-        sent = [each for each in newest if each.alert in rules]  # an alert may be newer
         webhooks = await webhooks_of(database, owner)
-        last = [await messages_of(database, owner, 1, alert.id) for alert in alerts]
         return _OFFERED | {
-            "alerts": [*zip(map(alert_body, alerts), last, strict=True)],
+            "alerts": [*map(alert_body, alerts)],
             "messages": [
-                (each, headline_of(rules[each.alert], each.fired))
-                for each in sent
+                (each, headline(rules[each.alert], each.fired))
+                for each in newest
                 if each.alert in rules  # it may have been deleted since
             ],
             "webhooks": webhooks,
@@ -247,7 +254,7 @@ class AlertPages:
 
     async def _previewed(self, owner: str, rule: Rule) -> dict[str, Any]:
         preview = await self._alerts.preview(owner, rule)
-        fired = [(each, headline_of(rule, each)) for each in reversed(preview.times)]
+        fired = [(each, headline(rule, each)) for each in reversed(preview.times)]
         charts = [*_charts(rule, preview, self._site.board.clock())]
         return {"preview": preview, "sentence": sentence(rule), "fired": fired, "charts": charts}
 

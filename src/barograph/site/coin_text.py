@@ -8,7 +8,7 @@ from markupsafe import Markup
 from barograph.kit.text import usd
 from barograph.markets.cross import CrossMarket, total_of
 from barograph.markets.cross_coins import CrossCoin
-from barograph.markets.cross_entries import PRICE, CrossVenue, Missing, Total
+from barograph.markets.cross_entries import PRICE, CrossVenue, Missing, Total, weighted_mean
 from barograph.site.templating import shown
 from barograph.venues.registry import VENUES
 
@@ -53,6 +53,12 @@ def partial_text(market: CrossMarket) -> str:
     """What the totals of all coins are without, for places without a heading."""
     held = market.open_interest
     return missing_text(held.usd, held.missing, market.by_venue, "open interest ")
+
+
+def kept_text(market: CrossMarket, what: str) -> str:
+    """Whose last values a result has: `with the last rates of Binance`."""
+    names = titles_of(each.venue for each in market.open_interest.missing if each.last_usd)
+    return f"with the last {what} of {names}" if names else ""
 
 
 def short_missing(missing: Sequence[Missing], show: Callable[[float], str] = usd) -> str:
@@ -114,7 +120,7 @@ class MarketTotals(NamedTuple):
     open_interest: Total
     volume: Total
     funding_8h_pct: float | None
-    """Weighted by open interest."""
+    """Weighted by open interest; of all coins, with the last known rates of what is missing."""
 
     positions_pct: float | None
     """The change of open interest in 24 hours without the effect of prices, at the venues that are
@@ -123,25 +129,29 @@ class MarketTotals(NamedTuple):
     known: Collection[str] = ()
     """Of the market: the venues that lack only some coins if they are missing."""
 
+    rate_note: str = ""
+    """What the rate lacks, or has only the last values of."""
+
 
 def market_totals(market: CrossMarket) -> MarketTotals:
     """Sum up all coins."""
     coins = market.coins.values()
     rates, moved, before = [], 0.0, 0.0
     for coin in coins:
-        if coin.open_interest.usd and coin.funding_8h_pct is not None:
-            rates.append((coin.open_interest.usd, coin.funding_8h_pct))
+        interest, pct = coin.open_interest.at_least_usd, ranked_funding(coin)
+        if interest and pct is not None:
+            rates.append((interest, pct))
         if coin.change is not None and coin.change.price_effect_usd is not None:
             moved += coin.change.change_usd - coin.change.price_effect_usd
             before += coin.change.before_usd
-    held = sum(interest for interest, _ in rates)
     return MarketTotals(
         len(coins),
         market.open_interest,
         total_of(coin.volume for coin in coins),
-        sum(interest * pct for interest, pct in rates) / held if held else None,
+        weighted_mean(rates),
         100 * moved / before if before else None,
         market.by_venue,
+        kept_text(market, "rates") or partial_text(market),
     )
 
 
@@ -173,8 +183,7 @@ def parts_of(coin: CrossCoin) -> list[Part]:
     for entry in coin.venues:
         pct, reason = coin.share_pct(entry), entry.missing()
         if reason is not None and total and entry.state != "different asset":
-            last = sum(known.open_interest_usd for known in entry.last)
-            pct = 100 * last / total if last else None
+            pct = 100 * entry.held_usd / total if entry.held_usd else None
         state = entry.state if reason is None or entry.state != "ok" else "unknown"
         is_counted = reason is None and state == "disputed"  # of another measure
         parts.append(Part(entry.venue, pct, "ok" if is_counted else state))
@@ -245,14 +254,13 @@ def signed_usd(amount: float, show: Callable[[float], str] = usd) -> str:
 def funding_change(coin: CrossCoin) -> float | None:
     """The change of weighted funding in 24 hours, in percent, with the weights of now.
 
-    Only contracts count that are known at both ends.
+    Only contracts count that are known at both ends. A venue that is missing has its last values.
     """
     pairs = [
-        (entry.interest_usd or 0.0, entry.funding_8h_pct - entry.before.funding_8h_pct)
-        for entry in coin.weighed
-        if entry.funding_8h_pct is not None
-        and entry.before is not None
-        and entry.before.funding_8h_pct is not None
+        (now.open_interest_usd or 0.0, now.funding_8h_pct - then.funding_8h_pct)
+        for entry in coin.venues
+        if entry.state != "different asset"
+        for now, then in entry.ends(is_missing=entry not in coin.weighed)
+        if now.funding_8h_pct is not None and then is not None and then.funding_8h_pct is not None
     ]
-    total = sum(weight for weight, _ in pairs)
-    return sum(weight * moved for weight, moved in pairs) / total if total else None
+    return weighted_mean(pairs)

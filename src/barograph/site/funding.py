@@ -14,7 +14,7 @@ from barograph.markets.carry import CARRY_PATH, DEFAULT_WINDOW, CarryCoin, carry
 from barograph.markets.cross import CrossMarket
 from barograph.markets.cross_coins import CrossCoin
 from barograph.markets.cross_documents import CROSS_PATH
-from barograph.markets.cross_entries import FUNDING, CrossVenue, State, sum_known
+from barograph.markets.cross_entries import FUNDING, CrossVenue, State, weighted_mean
 from barograph.markets.settlements import LONGEST_INTERVAL_HOURS, WINDOW_DAYS, yearly
 from barograph.markets.symbols import has_page, names_of
 from barograph.site.coin_text import (
@@ -108,22 +108,14 @@ def settled_mean(coin: CrossCoin, window: str) -> SettledMean:
     rates = [
         (held, pct, entry.venue)
         for entry in expected
-        if (pct := _settled(entry, PLACES[window])) is not None and (held := _held(entry))
+        if (pct := _settled(entry, PLACES[window])) is not None and (held := entry.held_usd)
     ]
-    total = sum(held for held, _, _ in rates)
-    pct = sum(held * pct for held, pct, _ in rates) / total if total else None
     known, listed = ({venue for *_, venue in rates}, {entry.venue for entry in expected})
-    return SettledMean(pct, len(known), len(listed))
+    return SettledMean(weighted_mean(rate[:2] for rate in rates), len(known), len(listed))
 
 
 def _settled(entry: CrossVenue, place: int) -> float | None:
     return None if entry.settled is None else entry.settled.all_pct[place]
-
-
-def _held(entry: CrossVenue) -> float | None:
-    """Its open interest, or the last known one."""
-    last = sum_known(each.open_interest_usd for each in entry.last)
-    return entry.interest_usd if entry.missing() is None else last
 
 
 def _rate_at(coin: CrossCoin, venue: str, place: int) -> float | None:
@@ -314,7 +306,7 @@ def pair_notes(row: FundingRow, window: str) -> str:
     if not row.best.pairPct:
         return lacks
     year = per_year(row.best.pairPct, WINDOW_DAYS[window])
-    least = min(_held(leg) or 0.0 for leg in _legs(row)) or None
+    least = min(leg.held_usd or 0.0 for leg in _legs(row)) or None
     return ", ".join(filter(None, (year, f"smaller side {shown(least, usd)}", lacks)))
 
 

@@ -125,7 +125,7 @@ def _from_record(
         shown["rows"] = [
             (asset.symbol, figures_of(asset, now.in_use, weeks)) for asset in now.assets
         ]
-        shown["market_row"] = market_figures(now.totals, now.missing)
+        shown["market_row"] = market_figures(now.totals)
         shown["movers"] = [*now.movers, hour_movers(view, hour)]
         shown["line"] = liquidation_line(None if view is None or view.lacks_liquidations else day)
     return shown

@@ -304,33 +304,34 @@ def figures_of(asset: Asset, in_use: str, weeks: Weeks) -> list[Figure]:
     line = sparkline(week.get("price", ()))
     moved = None if coin.change is None else coin.change.coins_pct
     totals = MarketTotals(1, coin.open_interest, coin.volume, coin.funding_8h_pct, moved)
+    totals = totals._replace(rate_note=missing_rates(coin))
     return [
         Figure(HEADINGS[0], price(priced.last_price), "", *_moved(coin.price_pct), line, note),
-        *_sums(totals, week, missing_rates(coin)),
+        *_sums(totals, week),
         long,
     ]
 
 
-def market_figures(totals: MarketTotals, missing: str) -> list[Figure]:
-    """The numbers of all coins together, in the same columns; the rate lacks what is `missing`."""
+def market_figures(totals: MarketTotals) -> list[Figure]:
+    """The numbers of all coins together, in the same columns."""
     count = Figure("Coins", f"{totals.coins:,} coins")
-    return [count, *_sums(totals, note=missing), Figure("Long accounts", "by coin")]
+    return [count, *_sums(totals), Figure("Long accounts", "by coin")]
 
 
 HEADINGS = ("Price", "Funding per 8 h", _INTEREST, "Volume 24 h")
 
 
 def _sums(
-    totals: MarketTotals, week: Mapping[Measure, Sequence[float | None]] = {}, note: str = ""
+    totals: MarketTotals, week: Mapping[Measure, Sequence[float | None]] = {}
 ) -> list[Figure]:
-    """What adds up over venues, or is a mean of them; `note` is what the rate lacks."""
+    """What adds up over venues, or is a mean of them."""
     rates, interest = (sparkline(week.get(each, ())) for each in ("funding", "open-interest"))
     pct, held, volume = totals.funding_8h_pct, totals.open_interest, totals.volume
     positions = totals.positions_pct
     moved = shown(positions, change_text), interest_tint(positions)
     lacks = [missing_text(each.usd, each.missing, totals.known) for each in (held, volume)]
     return [
-        Figure(HEADINGS[1], shown(pct, rate), funding_tint(pct), line=rates, note=note),
+        Figure(HEADINGS[1], shown(pct, rate), funding_tint(pct), line=rates, note=totals.rate_note),
         Figure(_INTEREST, shown(held.usd, usd), "", *moved, interest, lacks[0]),
         Figure(HEADINGS[3], shown(volume.usd, usd), note=lacks[1]),
     ]

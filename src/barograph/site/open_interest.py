@@ -12,7 +12,14 @@ from barograph.markets.cross import CrossMarket
 from barograph.markets.cross_changes import FLAT_PCT, Change, change_of
 from barograph.markets.cross_coins import CrossCoin
 from barograph.markets.cross_documents import CROSS_PATH
-from barograph.site.coin_text import missing_text, parts_of, short_total, signed_usd, titles_of
+from barograph.site.coin_text import (
+    kept_text,
+    missing_text,
+    parts_of,
+    short_total,
+    signed_usd,
+    titles_of,
+)
 from barograph.site.home_content import FLOOR_USD, change_text
 from barograph.site.market_table import short_usd
 from barograph.site.paths import OPEN_INTEREST_PAGE
@@ -106,7 +113,7 @@ def quadrants(market: CrossMarket, frames: Frames) -> Quadrants:
     for (price, positions), reading in QUADRANTS.items():
         inside = [each for each in known if each[1].quadrant == (price, positions)]
         inside.sort(key=lambda each: -abs(each[1].coins_pct or 0.0))
-        coins = [MovedCoin(*each, _before(each[0], frames)) for each in inside[:SHOWN]]
+        coins = [MovedCoin(*each, _before(each[0], frames, market.now)) for each in inside[:SHOWN]]
         split = split_of([change for _, change in inside])
         groups.append(Quadrant(price, positions, reading, len(inside), split, coins))
     moved = sum(group.size for group in groups)
@@ -114,16 +121,16 @@ def quadrants(market: CrossMarket, frames: Frames) -> Quadrants:
     return Quadrants(groups, total, len(known) - moved, len(large) - len(known))
 
 
-def _before(coin: CrossCoin, frames: Frames) -> list[float | None]:
-    """How the positions changed at the venues that count now and did then."""
+def _before(coin: CrossCoin, frames: Frames, now: int) -> list[float | None]:
+    """How the positions changed at the venues of the change in 24 hours, if known then."""
     found = []
     for hours in HOURS:
         entries = [
-            each._replace(day_ago=then.at, before=then.contracts.get(each.contract.contract))
-            for each in coin.counted
-            if each.contract is not None and (then := frames[hours].get(each.venue)) is not None
+            each.compared_with(frames[hours].get(each.venue, Frame()), now - hours * HOUR)
+            for each in coin.venues
+            if each.state != "different asset"
         ]
-        change = change_of(entries, [None] * len(entries), None)
+        change = change_of(entries)
         found.append(None if change is None else change.coins_pct)
     return found
 
@@ -154,6 +161,7 @@ async def _open_interest(site: Site, now: int) -> Page:
         floor_usd=FLOOR_USD,
         flat_pct=FLAT_PCT,
         missing_text=missing_text,
+        kept_text=kept_text,
         titles_of=titles_of,
         signed_usd=signed_usd,
         short_usd=short_usd,
@@ -165,10 +173,9 @@ async def _open_interest(site: Site, now: int) -> Page:
 
 
 async def _frames(site: Site, market: CrossMarket, hours: int) -> dict[str, Frame]:
-    """The readings of some hours ago; without the record, there are none."""
-    found = {}
-    for reading in market.fresh:
-        frame = await or_none(site.series.past_frame(reading, hours * HOUR))
-        if frame is not None and frame.contracts:
-            found[reading.venue] = frame
-    return found
+    """The readings of some hours before the newest ones; without the record, there are none."""
+    return {
+        venue: await or_none(site.series.past_frame(fact.reading, hours * HOUR)) or Frame()
+        for venue, fact in market.facts.items()
+        if fact.reading is not None
+    }

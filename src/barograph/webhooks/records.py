@@ -63,6 +63,11 @@ class Webhook(NamedTuple):
         return [self.secret] if old is None else [self.secret, old]
 
     @property
+    def is_live(self) -> bool:
+        """Whether it may still get messages."""
+        return self.state in {"pending", "active"}
+
+    @property
     def host(self) -> str:
         """All of the address that may be shown: the rest can hold a secret."""
         return urlsplit(self.url).hostname or ""

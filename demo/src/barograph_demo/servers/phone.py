@@ -1,7 +1,6 @@
-"""The demo's phone: a page with every captured mail, and with what arrived for ntfy and Telegram.
+"""The demo's phone: a page with every captured mail, and with what arrived for ntfy.
 
-Register `http://HOST:PORT/TOPIC` with the format `ntfy`, or
-`http://HOST:PORT/bot1:demo/sendMessage?chat_id=1` with the format `telegram`.
+Register `http://HOST:PORT/TOPIC` with the format `ntfy`.
 """
 
 import asyncio
@@ -12,7 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from html import escape, unescape
+from html import escape
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -35,8 +34,6 @@ from barograph_demo.servers.http import BodyRequest, BodyServer
 from barograph_demo.servers.mailbox import read_mailbox
 
 _KEPT: Final = 50
-_ANCHOR: Final = re.compile(r'<a href="([^"]*)">([^<]*)</a>')
-_TAG: Final = re.compile("<[^>]*>")
 _LINK: Final = re.compile(r"https?://[^\s<>&\"]+")
 _PAGE: Final = """<!doctype html><html lang=en><meta charset=utf-8><title>Demo phone</title>
 <meta name=viewport content="width=device-width"><meta http-equiv=refresh content="2;url=/">
@@ -46,8 +43,7 @@ img{{max-width:100%}}form{{display:inline}}</style>
 <h1>Demo phone</h1><p>Everything here is simulated. The page refreshes itself.
 <p><form method=post action=/squeeze/on><button>Squeeze: raise BTC funding</button></form>
 <form method=post action=/squeeze/off><button>End the squeeze</button></form>
-<p>Targets for alerts:<br>ntfy: <code>{base}/alerts</code><br>
-Telegram: <code>{base}/bot1:demo/sendMessage?chat_id=1</code>{shown}</html>
+<p>A target for alerts, as ntfy: <code>{base}/alerts</code>{shown}</html>
 """
 
 
@@ -74,18 +70,6 @@ class _Ntfy(msgspec.Struct):
     actions: list[_Action] = []
 
 
-class _Preview(msgspec.Struct):
-    url: str = ""
-
-
-class _Telegram(msgspec.Struct):
-    """https://core.telegram.org/bots/api#sendmessage."""
-
-    chat_id: str
-    text: str
-    link_preview_options: _Preview = msgspec.field(default_factory=_Preview)
-
-
 class Arrived(NamedTuple):
     """A message, as the phone shows it."""
 
@@ -96,7 +80,7 @@ class Arrived(NamedTuple):
 
 
 class PhoneServer(BodyServer[PhoneFaults]):
-    """Stands in for ntfy and Telegram; `venues` are the places of the simulated exchanges."""
+    """Stands in for ntfy; `venues` are the places of the simulated exchanges."""
 
     def __init__(self, mailbox: Path, venues: Sequence[str], base_url: str, clock: Clock) -> None:
         super().__init__(clock, PhoneFaults())
@@ -141,10 +125,6 @@ class PhoneServer(BodyServer[PhoneFaults]):
 
 
 def _read(request: BodyRequest, now: datetime) -> Arrived:
-    if request.path.startswith("/bot"):
-        told = msgspec.json.decode(request.body, type=_Telegram)
-        text = unescape(_TAG.sub("", _ANCHOR.sub(r"\2: \1", told.text)))
-        return Arrived(now, f"Telegram {told.chat_id}", text, told.link_preview_options.url)
     note = msgspec.json.decode(request.body, type=_Ntfy)
     links = [f"{each.label}: {each.url}" for each in note.actions]
     text = "\n".join([note.title, note.message, note.click, *links])

@@ -1,8 +1,8 @@
 """Alerts: those about events, mails for all of them, and those whose time is over."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from barograph.alerts.from_events import fired_by
 from barograph.alerts.messages import ALERTS_PATH, request_of, text_of
@@ -15,24 +15,26 @@ from barograph.alerts.store import (
     alert_of,
     alerts_of,
     last_fired,
-    mail_of,
     messages_after,
     new_messages,
+    owner_of,
+    pause_without_target,
     position_of,
     record_alerts,
     rules_version,
     save_position,
     set_state,
+    stop_mails,
 )
 from barograph.collector.jobs.deliveries import BUSY_SECONDS
 from barograph.collector.jobs.job import FencedDatabase, Job, Sleep, logged
 from barograph.events.records import Event
 from barograph.events.store import events_after, events_of_type
-from barograph.keys.outbox import Picture, put_mail
+from barograph.keys.outbox import AlertMails, Mail, put_mail
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Transaction
 from barograph.kit.lease import Lease
-from barograph.kit.timestamps import DAY
+from barograph.kit.timestamps import DAY, MINUTE
 from barograph.webhooks.records import AlertRequest, NextAlert, Webhook
 from barograph.webhooks.store import last_event
 
@@ -43,18 +45,15 @@ BATCH = 100
 SCANNED = 200
 """The most events that a round compares with the rules."""
 
-MAILS_PER_DAY = 200
-"""Of one mailbox."""
+MESSAGES_PER_DAY = 200
+"""Of all alerts of one mailbox that are not paused, to whatever targets."""
 
 PAUSED = "Your Barograph alert was paused"
-WHY_PAUSED = f"more than {MAILS_PER_DAY} messages in 24 hours; resume it, or write a stricter rule"
-
-
-class _Mail(NamedTuple):
-    alert: Alert
-    message: AlertMessage
-    email: str
-    is_too_many: bool
+WHY_PAUSED = (
+    f"your alerts sent more than {MESSAGES_PER_DAY} messages in 24 hours, and this one the most; "
+    "write a stricter rule"
+)
+WHY_REFUSED = "your mail server refuses our mails; resume it when it accepts them"
 
 
 class AlertJob(Job):
@@ -71,6 +70,7 @@ class AlertJob(Job):
         self._active: dict[str, Alert] = {}
         self._timed: list[Alert] = []
         self._about_events: list[Alert] = []
+        self._minute = 0
 
     async def run_once(self, lease: Lease) -> None:
         """Do everything that is due."""
@@ -90,6 +90,9 @@ class AlertJob(Job):
             await self._compare_events(database, position)
             await self._mail(database, await position_of(database))
             await self._end(database)
+            if self._minute != (minute := self._clock() // MINUTE):
+                await database.write(lambda tx: pause_without_target(tx, self._clock()))
+                self._minute = minute
 
     async def _compare_events(self, database: Database, position: Position) -> None:
         events = await events_after(database, position.event, SCANNED)
@@ -121,55 +124,78 @@ class AlertJob(Job):
         if not self._about_events:
             return []
         switches = [each.at for each in await events_of_type(database, "venue.switched")]
-        return [
-            (alert, fired)
-            for event in events
-            for alert in self._about_events
-            if event.at >= alert.created_at
-            and (fired := fired_by(alert.rule, event, switches)) is not None
-        ]
+        fired = []
+        for event in events:
+            for alert in [each for each in self._about_events if event.at >= each.created_at]:
+                with logged("alert not compared", alert=alert.id):
+                    if (message := fired_by(alert.rule, event, switches)) is not None:
+                        fired.append((alert, message))
+        return fired
 
     async def _mail(self, database: Database, position: Position) -> None:
-        """Put the next messages into the outbox, in the transaction that notes how far we are."""
+        """Put the next messages into the outbox, in the transaction that notes how far we are.
+
+        Only then do the other targets get them.
+        """
         messages = await new_messages(database, position.mailed, BATCH)
         self._seconds = ALERT_SECONDS if len(messages) < BATCH else BUSY_SECONDS
         if not messages:
             return
-        now = self._clock()
-        mails = [
-            mail for mail in [await self._mail_of(database, each) for each in messages] if mail
-        ]
-        paused = {mail.alert.id: mail for mail in mails if mail.is_too_many}
+        now, mails = self._clock(), []
+        within, paused = await self._counted(database, messages, position.mailed, now - DAY)
+        for alert, message, email in within:
+            if email is not None and MAIL in alert.target_list and alert.id not in paused:
+                with logged("message skipped", alert=alert.id):
+                    mails.append((email, message.id, text_of(alert, message, self._base_url, now)))
 
         async def work(tx: Transaction) -> None:
-            for number, (alert, message, email, is_too_many) in enumerate(mails):
-                if is_too_many:
-                    continue
-                text = text_of(alert, message, self._base_url, now)
+            for email, number, text in mails:
                 await put_mail(
                     *(tx, email, text.subject, text.plain),
-                    now=now + number,  # so that they leave in this order
+                    now=now,
                     give_up_at=now + DAY,
                     stop_url=text.stop_url,
-                    message=message.id,
+                    message=number,
                 )
-            for alert, _, email, _ in paused.values():
-                await set_state(tx, alert, "paused", WHY_PAUSED, now)
-                page = f"{self._base_url}{ALERTS_PATH}"
-                body = f"{sentence(alert.rule)}\n\nWhy: {WHY_PAUSED}.\nYour alerts: {page}\n"
-                await put_mail(tx, email, PAUSED, body, now=now, give_up_at=now + DAY)
+            for public_id, to in paused.items():
+                await self._pause(tx, public_id, to, now)
             moved = (await position_of(tx))._replace(mailed=messages[-1].id)
             await save_position(tx, moved)
 
         await database.write(work)
 
-    async def _mail_of(self, database: Database, message: AlertMessage) -> _Mail | None:
-        # One that ended meanwhile still tells what happened before.
-        alert = self._active.get(message.alert) or await alert_of(database, message.alert)
-        if alert is None or alert.state == "paused" or MAIL not in alert.target_list:
-            return None
-        email, count = await mail_of(database, message, self._clock() - DAY)
-        return None if email is None else _Mail(alert, message, email, count > MAILS_PER_DAY)
+    async def _pause(self, tx: Transaction, public_id: str, email: str | None, now: int) -> None:
+        alert = await alert_of(tx, public_id)
+        if alert is None or alert.state != "active":
+            return
+        await set_state(tx, alert, "paused", WHY_PAUSED, now)
+        if email is not None:
+            page = f"{self._base_url}{ALERTS_PATH}"
+            body = f"{sentence(alert.rule)}\n\nWhy: {WHY_PAUSED}.\nYour alerts: {page}\n"
+            await put_mail(tx, email, PAUSED, body, now=now, give_up_at=now + DAY)
+
+    async def _counted(
+        self, database: Database, messages: Sequence[AlertMessage], up_to: int, since: int
+    ) -> tuple[list[tuple[Alert, AlertMessage, str | None]], dict[str, str | None]]:
+        """The messages that may be sent, and the alerts to pause, each with its owner's address."""
+        within = []
+        paused: dict[str, str | None] = {}
+        owners: dict[str, tuple[str | None, Counter[str]]] = {}
+        for message in messages:
+            # One that ended meanwhile still tells what happened before.
+            alert = self._active.get(message.alert) or await alert_of(database, message.alert)
+            if alert is None or alert.state == "paused" or alert.id in paused:
+                continue
+            if alert.mailbox not in owners:
+                owners[alert.mailbox] = await owner_of(database, alert.mailbox, up_to, since)
+            email, counts = owners[alert.mailbox]
+            counts[alert.id] += 1
+            if counts.total() > MESSAGES_PER_DAY:
+                [(noisiest, _)] = counts.most_common(1)
+                del counts[noisiest]
+                paused[noisiest] = email
+            within.append((alert, message, email))
+        return within, paused
 
     async def _end(self, database: Database) -> None:
         now = self._clock()
@@ -183,8 +209,8 @@ class AlertJob(Job):
             await database.write(work)
 
 
-def pictures(database: Database) -> Picture:
-    """What draws the picture that a mail carries; without one the mail is sent all the same."""
+def alert_mails(database: Database, clock: Clock) -> AlertMails:
+    """What draws the picture that a mail carries, and pauses the alerts to a refused address."""
 
     async def draw(number: int) -> bytes | None:
         with logged("picture not drawn"):
@@ -194,23 +220,28 @@ def pictures(database: Database) -> Picture:
                     return await picture_of(database, alert, message)
         return None
 
-    return draw
+    async def refused(mail: Mail) -> None:
+        await database.write(lambda tx: stop_mails(tx, mail.recipient, WHY_REFUSED, clock()))
+
+    return AlertMails(draw, refused)
 
 
 def alert_requests(database: Database, base_url: str, clock: Clock) -> NextAlert:
     """What finds the next message of an alert for a webhook."""
 
     async def next_alert(webhook: Webhook) -> AlertRequest | None:
-        after = webhook.messages_up_to
-        messages = await messages_after(database, webhook.mailbox, after, BATCH)
+        counted = (await position_of(database)).mailed
+        messages = await messages_after(database, webhook.mailbox, webhook.messages_up_to, BATCH)
+        messages = [message for message in messages if message.id <= counted]
         if not messages:
             return None
         alerts = {alert.id: alert for alert in await alerts_of(database, webhook.mailbox)}
         for message in messages:
             alert = alerts.get(message.alert)
             if alert is not None and alert.state != "paused" and webhook.id in alert.target_list:
-                now = clock()
-                return request_of(webhook, alert, message, base_url=base_url, now=now)
+                with logged("message skipped", alert=alert.id, webhook=webhook.id):
+                    return request_of(webhook, alert, message, base_url=base_url, now=clock())
+                return AlertRequest(message.id)
         return AlertRequest(messages[-1].id)
 
     return next_alert

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from barograph.collector.jobs.job import FencedDatabase, Job, Sleep, logged
-from barograph.keys.outbox import BATCH, MailSender, Picture, deliver_due
+from barograph.keys.outbox import BATCH, AlertMails, MailSender, deliver_due
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database
 from barograph.kit.lease import Lease
@@ -60,11 +60,11 @@ class MailJob(Job):
         sender: MailSender,
         *,
         clock: Clock,
-        draw: Picture | None = None,
+        alerts: AlertMails | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         super().__init__(MAIL_SECONDS, sleep)
-        self._draw = draw
+        self._alerts = alerts
         self._database = database
         self._sender = sender
         self._clock = clock
@@ -72,7 +72,8 @@ class MailJob(Job):
     async def run_once(self, lease: Lease) -> None:
         """Send every mail that is due."""
         with logged("mails cannot be sent"):
-            sent = await deliver_due(self._database, lease, self._sender, self._clock, self._draw)
+            given = (self._database, lease, self._sender, self._clock, self._alerts)
+            sent = await deliver_due(*given)
             self._seconds = MAIL_SECONDS if sent < BATCH else BUSY_SECONDS
 
 

@@ -45,6 +45,7 @@ _DIGITS = re.compile(r"[0-9]{1,16}")
 _WIDE = Context(prec=120)
 _MOMENTS = range(10**12, 4 * 10**12)
 _SUM_TOLERANCE_PCT = 1.0
+_MAX_VOLUME_RATIO = 6.0  # a wrong unit or multiplier is a factor of ten or more
 
 
 class TooFewContracts(InvalidReply):
@@ -217,6 +218,13 @@ def perpetual(
         value = coins * (last if mark is None else mark)
         usd = usable(contract, refused, lambda: plausible(value, ranges.OPEN_INTEREST))
         coins = None if usd is None else coins
+    volume_usd = amount(values.volume_usd, ranges.VOLUME)
+    volume_coins = amount(values.volume_coins, ranges.VOLUME_COINS)
+    if volume_usd is not None and volume_coins is not None:
+        value = volume_coins * last
+        if max(volume_usd, value) > _MAX_VOLUME_RATIO * min(volume_usd, value):
+            refused[ranges.VOLUME.field].append(contract)
+            volume_usd = volume_coins = None
     return Perpetual(
         contract=contract,
         base=base,
@@ -233,8 +241,8 @@ def perpetual(
         mark_price=mark,
         open_interest_at=None if coins is None else values.open_interest_at,
         index_price=or_none(price, values.index_price),
-        volume_24h_usd=amount(values.volume_usd, ranges.VOLUME),
-        volume_24h_coins=amount(values.volume_coins, ranges.VOLUME_COINS),
+        volume_24h_usd=volume_usd,
+        volume_24h_coins=volume_coins,
     )
 
 
