@@ -117,7 +117,7 @@ locks: $(UV) ## pin new versions in every requirements file; UPGRADE=--upgrade t
 	$(LOCK) --python-version 3.12 requirements-witness.in -o requirements-witness.txt
 
 clean: ## remove everything that was installed or generated here
-	rm -rf .uv .venv .venv-payer .venv-witness .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache artefacts data
+	rm -rf .uv .venv .venv-payer .venv-witness .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache artefacts data dist
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # Its own folder, so that every environment can use it.
@@ -159,3 +159,12 @@ $(UV): requirements-build.txt
 	@$(call new_environment,.venv-witness)
 	@$(call uv_install,.venv-witness) --python-version 3.12 $(LOCKED) requirements-witness.txt
 	@touch $@
+
+.PHONY: release test-pythons
+release: .venv/dev ## build and check the packages of a release from the last commit, into dist/
+	$(BIN)/python tools/release.py
+
+test-pythons: .venv/dev ## the unit tests on Python 3.13 and 3.14, which it takes from Debian, and the types for 3.12
+	$(BIN)/mypy --python-version 3.12
+	@command -v mmdebstrap > /dev/null || { $(APT_INSTALL) mmdebstrap; }
+	$(AS_ROOT) tools/pythons.sh

@@ -36,7 +36,7 @@ def _anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-") for each in headings}
 
 
-@pytest.mark.parametrize("page", [DOCS.parent / "README.md", *sorted(DOCS.glob("*.md"))])
+@pytest.mark.parametrize("page", [*sorted(DOCS.parent.glob("*.md")), *sorted(DOCS.glob("*.md"))])
 def test_links_between_pages_lead_to_a_file_and_a_heading(page: Path) -> None:
     text = re.sub(r"^ *```.*?^ *```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
     for link in re.findall(r"\]\((?!https?:|mailto:)([^)]+)\)", text):

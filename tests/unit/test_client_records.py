@@ -2,10 +2,8 @@
 
 import json
 import sys
-import tomllib
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -31,11 +29,10 @@ from barograph.settings import Settings
 from barograph.stances.documents import RevealedStance, RevealedStances
 from barograph.status.endpoints import IncidentBody, IncidentList
 from barograph.status.rules import ServiceStatus as StatusBody
-from barograph_client import __version__, records, to_frame
+from barograph_client import records, to_frame
 from barograph_client.decode import decode_json
 from barograph_client.records import Assessment, Comparison, Derivatives, Guide, Reference, Stance
 
-CLIENT = Path(__file__).parents[2] / "client"
 BASE = {"source": "venue", "notice": "Information only.", "symbol": "BTC", "available": True}
 ABSTAINED: dict[str, Any] = {
     "status": "abstained",
@@ -80,11 +77,6 @@ def test_records_become_a_table_of_the_library_that_is_installed(
     assert (library, columns["value"]) == (installed[0], [0.0, None])
     assert columns["at"] == [datetime(2026, 11, 14, tzinfo=UTC)] * 2
     assert to_frame([]) == (installed[0], {})
-
-
-def test_the_client_has_the_version_of_its_distribution() -> None:
-    project = tomllib.loads((CLIENT / "pyproject.toml").read_text("utf-8"))
-    assert project["project"]["version"] == __version__
 
 
 def test_missing_presence_is_not_an_empty_one() -> None:

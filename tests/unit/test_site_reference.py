@@ -79,11 +79,15 @@ def test_the_table_of_codes_has_each_that_the_service_can_raise() -> None:
 
 @pytest.mark.contract("versioning.deprecation")
 def test_the_releases_are_those_of_the_changelog() -> None:
-    headings = re.findall(
-        r"^## \[(.+?)\](?: - (\S+))?$", CHANGELOG.read_text("utf-8"), re.MULTILINE
+    sections = re.findall(
+        r"^## \[(.+?)\](?: - (\S+))?$(.*?)(?=^## |\Z)",
+        CHANGELOG.read_text("utf-8"),
+        re.MULTILINE | re.DOTALL,
     )
+    with_changes = [(version, date) for version, date, text in sections if text.strip()]
 
-    assert [(each.version, each.date) for each in RELEASES] == headings
+    assert sections[0][0] == "Unreleased"
+    assert [(each.version, each.date) for each in RELEASES] == with_changes
     assert all(each.changes for each in RELEASES)
 
 

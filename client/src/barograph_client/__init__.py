@@ -19,7 +19,7 @@ __all__ = [
     "Subscriber",
     "to_frame",
 ]
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 _MODULES = ("decode", "clients", "reads", "references", "subscriber")
 
 

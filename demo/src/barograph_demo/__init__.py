@@ -3,3 +3,5 @@
 `world` is the data, a pure function of seed, epoch and time. `servers` speak the real protocols on
 loopback and fail on command. `replay` fills the demo's databases.
 """
+
+__version__ = "1.0.0"

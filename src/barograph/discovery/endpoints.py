@@ -54,8 +54,10 @@ class Descriptions:
 
     async def of(self, app: Starlette) -> Documents:
         """Every description of this application, which must have all its routes by now."""
-        if self._made is None:
-            self._made = await self._making.do("", partial(to_thread, self._make, app))
+        return self._made or await self._making.do("", partial(self._render, app))
+
+    async def _render(self, app: Starlette) -> Documents:
+        self._made = await to_thread(self._make, app)
         return self._made
 
 

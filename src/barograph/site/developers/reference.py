@@ -351,7 +351,7 @@ curl -H 'X-API-Key: <KEY>' -H 'Content-Type: application/json' \\
 
 
 class Release(NamedTuple):
-    """One heading of CHANGELOG.md."""
+    """One heading of CHANGELOG.md that has changes."""
 
     version: str
     date: str
@@ -362,8 +362,8 @@ class Release(NamedTuple):
 
 RELEASES = (
     Release(
-        "Unreleased",
-        "",
+        "1.0.0",
+        "2026-11-19",
         (
             "Free, without a key: market data of every perpetual, briefs, guides, signals, badges",
             "Personal keys by e-mail; rate limits use an exact sliding window",
@@ -373,7 +373,8 @@ RELEASES = (
             "The site: markets, charts with downloads, the record and the recorded status",
             "MCP, OpenAPI, GPT actions, documentation for agents and a Python client",
             "Every perpetual in one call, series of every measure, liquidations, the log of events",
-            "Events by server-sent events, by webhooks and as feeds",
+            "Events by server-sent events, by webhooks and as feeds; alerts by mail and chat",
+            "Five venues side by side, totals of all of them, settled funding and carry",
         ),
     ),
 )

@@ -119,6 +119,7 @@ def fetch(
                 body, media = answer.read(), answer.headers.get("Content-Type", "")
                 return json.loads(body) if "json" in media else body
         except urllib.error.HTTPError as error:
+            error.close()
             if error.code not in {429, 503}:
                 raise
             sleep(float(error.headers.get("Retry-After") or 5))

@@ -6,7 +6,7 @@ Every decoder raises `InvalidReply` if the result has another shape or is about 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Generic, NamedTuple, TypeVar
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from barograph.errors import InvalidReply
 from barograph.kit.timestamps import iso_timestamp
@@ -65,7 +65,7 @@ class _InstrumentRow(Struct, rename="camel"):
 
 
 class _InstrumentResult(Struct, rename="camel"):
-    list: list[_InstrumentRow]
+    rows: list[_InstrumentRow] = field(name="list")
     next_page_cursor: str | None = None
 
 
@@ -103,7 +103,7 @@ class SettlementRow(Struct, rename="camel"):
 class Rows(Struct, Generic[T]):
     """The rows of a result."""
 
-    list: list[T]
+    rows: list[T] = field(name="list")
 
 
 class _StatusRow(Struct):
@@ -131,7 +131,7 @@ def decode_time(result: bytes) -> int:
 def decode_announcement(result: bytes) -> str:
     """Futures' maintenance (product 1): https://bybit-exchange.github.io/docs/v5/system-status ."""
     texts = []
-    for row in parse(result, Rows[_StatusRow], "the system status").list:
+    for row in parse(result, Rows[_StatusRow], "the system status").rows:
         if row.state in {"scheduled", "ongoing"} and 1 in row.product and row.env in {1, "1"}:
             try:
                 begin, end = (iso_timestamp(moment(cell)) for cell in (row.begin, row.end))
@@ -149,8 +149,8 @@ def decode_instruments(result: bytes) -> InstrumentPage:
     """
     page = parse(result, _InstrumentResult, "the list of contracts")
     return InstrumentPage(
-        instruments=tuple(_instrument(row) for row in page.list if _is_live(row)),
-        symbols=frozenset(row.symbol for row in page.list),
+        instruments=tuple(_instrument(row) for row in page.rows if _is_live(row)),
+        symbols=frozenset(row.symbol for row in page.rows),
         cursor=page.next_page_cursor or "",
     )
 
@@ -186,7 +186,7 @@ def decode_tickers(result: bytes, kept: Mapping[str, Contract], time: int) -> Re
     Raises:
         TooFewContracts: fewer than half of the kept contracts can be read.
     """
-    rows = parse(result, Rows[_TickerRow], "the tickers").list
+    rows = parse(result, Rows[_TickerRow], "the tickers").rows
 
     def read(name: str, row: _TickerRow, refused: Refused) -> Perpetual:
         hours = cells.or_none(cells.above_zero, row.funding_interval_hour)

@@ -26,24 +26,24 @@ class _OpenInterestRow(Struct, rename="camel"):
 def decode_klines(result: bytes, contract: str) -> Page:
     """Opening prices: https://bybit-exchange.github.io/docs/v5/market/kline ."""
     klines = parse(result, _OfOne[list[Cell]], "the klines")
-    check_contract([klines.symbol] if klines.list else [], contract)
-    if any(len(row) < 2 for row in klines.list):  # noqa: PLR2004 -- the start and the open
+    check_contract([klines.symbol] if klines.rows else [], contract)
+    if any(len(row) < 2 for row in klines.rows):  # noqa: PLR2004 -- the start and the open
         raise InvalidReply("a kline has no opening price")
-    return page_of(klines.list, lambda row: row[0], lambda row: price(row[1]))
+    return page_of(klines.rows, lambda row: row[0], lambda row: price(row[1]))
 
 
 def decode_open_interest(result: bytes, contract: str) -> Page:
     """One side, in coins: https://bybit-exchange.github.io/docs/v5/market/open-interest ."""
     hours = parse(result, _OfOne[_OpenInterestRow], "the open-interest history")
-    check_contract([hours.symbol] if hours.list else [], contract)
+    check_contract([hours.symbol] if hours.rows else [], contract)
     return page_of(
-        hours.list, lambda row: row.timestamp, lambda row: coins(row.single_open_interest)
+        hours.rows, lambda row: row.timestamp, lambda row: coins(row.single_open_interest)
     )
 
 
 def decode_ratios(result: bytes, contract: str) -> Page:
     """Shares in percent: https://bybit-exchange.github.io/docs/v5/market/long-short-ratio ."""
-    rows = parse(result, Rows[RatioRow], "the account-ratio history").list
+    rows = parse(result, Rows[RatioRow], "the account-ratio history").rows
     check_contract((row.symbol for row in rows), contract)
     return page_of(
         rows, lambda row: row.timestamp, lambda row: long_pct(row.buy_ratio, row.sell_ratio)
@@ -52,7 +52,7 @@ def decode_ratios(result: bytes, contract: str) -> Page:
 
 def decode_rates(result: bytes, contract: str) -> Page:
     """In percent: https://bybit-exchange.github.io/docs/v5/market/history-fund-rate ."""
-    rows = parse(result, Rows[SettlementRow], "the funding history").list
+    rows = parse(result, Rows[SettlementRow], "the funding history").rows
     check_contract((row.symbol for row in rows), contract)
     return page_of(
         rows,
