@@ -165,6 +165,6 @@ release: .venv/dev ## build and check the packages of a release from the last co
 	$(BIN)/python tools/release.py
 
 test-pythons: .venv/dev ## the unit tests on Python 3.13 and 3.14, which it takes from Debian, and the types for 3.12
-	$(BIN)/mypy --python-version 3.12
+	$(BIN)/mypy --python-version 3.12 src client/src demo/src
 	@command -v mmdebstrap > /dev/null || { $(APT_INSTALL) mmdebstrap; }
 	$(AS_ROOT) tools/pythons.sh
