@@ -20,8 +20,8 @@ new_environment = test -x $(1)/bin/python || $(PYTHON) -m venv --without-pip $(1
 # The lock files are complete, so uv resolves nothing.
 LOCK := $(UV) pip compile --quiet --universal --generate-hashes --no-header --no-annotate --strip-extras $(UPGRADE)
 LOCKED := --no-deps --require-hashes -r
-# flit-core, which builds our packages, is beside uv. Imported once, the modules are compiled; or else
-# several processes would compile them at the first start, and each start where Python writes no bytecode.
+# flit-core, which builds our packages, is beside uv. The import compiles the modules. Otherwise several
+# processes would compile them at the first start, and at each start where Python writes no bytecode.
 install_here = PYTHONPATH=$(CURDIR)/.uv $(call uv_install,.venv) --no-deps --no-build-isolation $(2:%=-e %) && \
 	$(BIN)/python -c 'import barograph.cli.serve, barograph.collector.app, barograph.web.app, $(1)'
 uv_install = $(UV) pip install --quiet --python $(1)
@@ -164,7 +164,7 @@ $(UV): requirements-build.txt
 release: .venv/dev ## build and check the packages of a release from the last commit, into dist/
 	$(BIN)/python tools/release.py
 
-test-pythons: .venv/dev ## the unit tests on Python 3.13 and 3.14, which it takes from Debian, and the types for 3.12
+test-pythons: .venv/dev ## the unit tests on Python 3.13 and 3.14, with interpreters from Debian, and the types for 3.12
 	$(BIN)/mypy --python-version 3.12 src client/src demo/src
 	@command -v mmdebstrap > /dev/null || { $(APT_INSTALL) mmdebstrap; }
 	$(AS_ROOT) tools/pythons.sh

@@ -71,7 +71,7 @@ def release(scratch: Path, into: Path) -> None:
     packages = {name: each for group in needed.values() for name, each in group.items()}
     hashes = locked_hashes((source / LOCK).read_text("utf-8"))
     if unused := sorted(hashes.keys() - packages.keys()):
-        raise ReleaseError(f"no package needs {', '.join(unused)}. Compile {LOCK} again.")
+        raise ReleaseError(f"no package needs {', '.join(unused)}. Run `make locks`.")
     licences = {name: licence(name, each) for name, each in packages.items()}
     check_licences(licences)
     print(f"All {len(hashes)} dependencies have licences that we allow.", flush=True)
@@ -107,7 +107,7 @@ def build(folder: Path, seconds: str, **environment: str) -> tuple[Path, Path]:
 
 
 def check_contents(name: str, source: Path, built: Path) -> None:
-    """Refuse a wheel or an archive that hasn't exactly what was committed."""
+    """Refuse a wheel or an archive that doesn't contain exactly what was committed."""
     wheel = wheel_of(name, built)
     module, version = wheel.name.split("-")[:2]
     package = source / FOLDERS[name] / "src" / module

@@ -45,7 +45,7 @@ class Supervisor:
     async def start(self, child: Child, *, is_held: bool = False) -> None:
         """Start a child, and restart it whenever it ends.
 
-        A held one loads its program and then waits until it is released.
+        A held child loads its program and then waits until it is released.
         """
         self._stop_seconds[child.name] = child.stop_seconds
         if is_held:
@@ -121,7 +121,7 @@ class Supervisor:
             # A session of its own: Ctrl-C reaches only the supervisor, which stops in order.
             start_new_session=True,
         )
-        if child.name not in self._held:  # perhaps no longer, if it was released meanwhile
+        if child.name not in self._held:  # it may have been released meanwhile
             _close_stdin(self._processes[child.name])
 
 

@@ -381,7 +381,7 @@ def shown_text(page: str) -> str:
 @pytest.mark.outcome(
     "One of several exchanges goes away and comes back",
     "No total with the missing values, no weighted rate, no change, no rank and no series of all "
-    "venues steps by more than the market moved. Each names the exchange that is missing.",
+    "venues steps by more than three times what the others moved. Each names the missing exchange.",
 )
 async def test_nothing_steps_when_a_venue_goes_away_and_comes_back(tmp_path: Path) -> None:
     async with running_venues(tmp_path, 11) as stack:

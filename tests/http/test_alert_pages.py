@@ -168,7 +168,7 @@ def test_an_owner_deletes_everything_about_them_after_a_question(visitor: Visito
     visitor.press("create", **{name: value for name, value in chat.items() if value})
     visitor.fire()
     asked = visitor.press("forget")
-    assert "Nobody can restore them." in Checked(asked).text
+    assert "You can't undo this." in Checked(asked).text
     assert "Active." in visitor.text
     gone = visitor.press("forget-all")
     assert gone.headers["set-cookie"].startswith(f"{COOKIE}=; Max-Age=0")

@@ -149,7 +149,7 @@ def test_a_week_has_sums_weighted_by_open_interest_and_names_what_it_lacks(
     text = two.look("/funding").text.replace("\xa0", " ")
     assert f"Best pair, 7 days +0.63 % in 7 days BTC, before fees: {PAIR}; +32.9 %/y, " in text
     assert "Highest live funding +0.0217 % BTC per 8 h, +23.7 %/y" in text
-    assert "These three compare coins with at least $10.00M of open interest" in text
+    assert "These three figures compare coins with at least $10.00M of open interest" in text
     two.clock.now += 6_000  # a comparison is kept for a few seconds
     two.service.put(settled("hyperliquid", BTC=0.08))
     assert rates(two)["BTC"][2] == "+0.0300 1 of 2"

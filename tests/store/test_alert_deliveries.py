@@ -230,7 +230,7 @@ def test_events_become_messages_once_and_not_those_before_the_alert(service: Ser
 
 
 @pytest.mark.outcome(
-    "The alerts of a mailbox send more than 200 messages in 24 hours, to whatever targets",
+    "The alerts of a mailbox send more than 200 messages in 24 hours, regardless of target",
     "The collector pauses the alert that sent the most and mails the owner why. The others go on.",
 )
 @pytest.mark.both_engines
@@ -255,7 +255,7 @@ def test_the_alert_that_sends_the_most_is_paused_before_it_sends_too_many(servic
 
 @pytest.mark.outcome(
     "A mail server permanently refuses the mail of an alert",
-    "The collector pauses the alerts to that mailbox, and deletes their mails that wait.",
+    "The collector pauses the alerts to that mailbox, and deletes their waiting mails.",
 )
 @pytest.mark.both_engines
 def test_alerts_to_a_dead_mailbox_are_paused(service: Service) -> None:

@@ -82,9 +82,9 @@ def demo(
 ) -> None:
     """Run the complete service on simulated data. It needs no network and no account.
 
-    The first start replays 60 simulated days before the site opens. Older samples of the charts
-    follow while it serves. Later starts in the same folder continue the same simulation and ignore
-    --seed.
+    The first start replays 60 simulated days before the site opens. While it serves, the demo adds
+    older samples to the charts. Later starts in the same folder continue the same simulation and
+    ignore --seed.
 
     With --fresh, the demo shows the first minutes of a live service. It replays nothing, and later
     starts in the same folder don't either. The collector back-fills the last 30 days from the
@@ -93,8 +93,8 @@ def demo(
 
     BAROGRAPH_DATABASE_URL, BAROGRAPH_HISTORY_URL and BAROGRAPH_LIMITS_URL put the demo on
     PostgreSQL and Valkey. The data folder remembers them for later starts and commands. With
-    --fresh, the demo deletes its own tables there. BAROGRAPH_HOST is the address that the site and
-    the API bind; a container needs 0.0.0.0.
+    --fresh, the demo deletes its own tables there. BAROGRAPH_HOST is the address on which the
+    site and the API listen; a container needs 0.0.0.0.
 
     While the demo runs, use the commands below in a second terminal: break a server, read
     captured mail, get a token, a payment proof or a wallet.

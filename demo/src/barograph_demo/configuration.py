@@ -99,7 +99,7 @@ publish no past ones.
 
 
 def welcome(settings: Settings, seconds: float, token: str, *, is_fresh: bool = False) -> str:
-    """The text of a demo that is ready: commands to try, a token and at last the addresses."""
+    """The text of a demo that is ready: commands to try, a token and finally the addresses."""
     base = settings.base_url
     called = Path(sys.argv[0])
     program = f"{sys.executable} -m barograph" if called.suffix == ".py" else called
@@ -124,7 +124,7 @@ Bearer token of a Feed subscriber, valid for one hour:
 
 Data folder: {settings.data}{_servers(settings)}
 Exchanges:   {settings.exchange_rest_url} (simulated Bybit v5){_exchanges(settings)}
-Phone:       {settings.demo_phone_url} (mails and messages of alerts)
+Phone:       {settings.demo_phone_url} (shows mails and alerts)
 API:         {base}/developers, such as {base}/api/agent/market-state
 Status:      {base}/api/status
 Site:        {base}/

@@ -166,12 +166,12 @@ class Alerts(NamedTuple):
     async def create(
         self, owner: str, rule: Rule, targets: Sequence[str], chat: tuple[str, Format] | None = None
     ) -> Alert:
-        """Store a checked rule, and the chat service that it also goes to, if that is new.
+        """Store a checked rule, and the chat service that it also alerts, if that is new.
 
         Raises:
             InvalidRequest: a target is not the owner's, or was switched off.
-            TooManyAlerts: the owner has enough of them.
-            TooManyWebhooks: the owner has enough of them.
+            TooManyAlerts: the owner has reached the limit.
+            TooManyWebhooks: the owner has reached the limit.
         """
         settings, now = self.settings, self.clock()
         if chat is not None:

@@ -156,7 +156,7 @@ class AlertJudge:
         totals = self._watches[ALL]
         for key in [*islice(totals, len(totals) // len(self._markets) + 1)]:
             if not 0 <= now - totals[key].judged < TOTALS_EVERY:
-                totals[key] = totals.pop(key)  # the one judged last is the last one
+                totals[key] = totals.pop(key)  # move it to the end
                 yield key, totals[key]
 
     def _judge_watch(self, key: Key, watch: _Watch, at: int, conclusion: AlertConclusion) -> None:

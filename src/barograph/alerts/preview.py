@@ -51,9 +51,7 @@ class Preview(NamedTuple):
     times: Sequence[Fired]
     days: int
     lines: Sequence[Line]
-    note: str = (
-        "Replayed from what we recorded: some measures by the hour, so shorter moves are missing."
-    )
+    note: str = "Replayed from our records. Some measures are hourly, so shorter moves are missing."
 
 
 async def preview(

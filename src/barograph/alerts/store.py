@@ -173,20 +173,20 @@ async def alert_of(queryable: Queryable, public_id: str) -> Alert | None:
 async def owner_of(
     queryable: Queryable, mailbox: str, up_to: int, since: int
 ) -> tuple[str | None, Counter[str]]:
-    """The address, if the owner has a valid key, and the messages of each active alert so far."""
+    """The address, if the owner has a valid key, and how many messages each active alert sent."""
     emails = await queryable.fetch(_EMAIL, mailbox)
     counts = await queryable.fetch(_COUNTS, mailbox, up_to, since)
     return (emails[0][0] if emails else None), Counter(dict(counts))
 
 
 async def pause_without_target(tx: Transaction, now: int) -> None:
-    """Pause the alerts all of whose targets were deleted or switched off."""
+    """Pause the alerts whose targets were all deleted or switched off."""
     for alert in await _WITHOUT_TARGET.fetch(tx):
         await set_state(tx, alert, "paused", "all its targets were deleted or switched off", now)
 
 
 async def stop_mails(tx: Transaction, email: str, why: str, now: int) -> None:
-    """Pause the alerts that mail to an address, and delete the mails of alerts that wait."""
+    """Pause the alerts that mail to an address, and delete its waiting mails of alerts."""
     for alert in await _MAILING.fetch(tx, email):
         if MAIL in alert.target_list:
             await set_state(tx, alert, "paused", why, now)

@@ -250,7 +250,7 @@ def _blank_secrets(file: Path) -> None:
             connection.execute(sql)
 
 
-# Whoever has the address of a chat service can write there. An id is no token that stops an alert.
+# Anyone with the address of a chat service can write there. No link stops an alert by its id.
 _BLANK = """
 UPDATE webhooks SET secret = '', previous_secret = NULL, why = CASE
     WHEN state IN ('pending', 'active')

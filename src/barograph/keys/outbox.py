@@ -57,13 +57,13 @@ class Mail(NamedTuple):
 
 
 class AlertMails(NamedTuple):
-    """What the mails of alerts need besides."""
+    """What mails of alerts need in addition."""
 
     draw: Callable[[int], Coroutine[Any, Any, bytes | None]]
     """Draws the picture of a message."""
 
     refused: Callable[[Mail], Coroutine[Any, Any, None]]
-    """Learns that the mail server permanently refuses a mail."""
+    """Handles a mail that the mail server permanently refuses."""
 
 
 class MailSender(Protocol):
@@ -193,7 +193,7 @@ ORDER BY coalesce(message, 0), created_at, id LIMIT $2
 """,
     picture="NULL",
 )
-"""Alerts keep their order, also if one of them has to be repeated."""
+"""Alerts keep their order, even if one of them has to be sent again."""
 
 _CLAIM = """
 UPDATE outbox SET attempts = attempts + 1, next_try_at = $1

@@ -56,7 +56,9 @@ class OpenInterestChange(WireModel):
     positionsEffectUsd: Annotated[
         Number, doc("Effect of positions: mean price times the change in coins.")
     ]
-    priceChangePct: Annotated[Number, doc("Mean of `venues`, weighted by open interest then.")]
+    priceChangePct: Annotated[
+        Number, doc("Mean of `venues`, weighted by open interest 24 hours ago.")
+    ]
     coinsChangePct: Annotated[Number, doc("Change in the number of coins.")]
     price: Annotated[Direction | None, doc("Direction of the price; `flat` below 1 %.")]
     positions: Annotated[Direction | None, doc("Direction of the coins; `flat` below 5 %.")]

@@ -34,7 +34,7 @@ class Change(NamedTuple):
 
     coins_pct: float | None
     price_pct: float | None
-    """The mean of the same contracts, weighted by their open interest then."""
+    """The mean of the same contracts, weighted by their open interest before."""
 
     @property
     def usd_pct(self) -> float | None:

@@ -46,7 +46,7 @@ class CrossVenue(NamedTuple):
     """The same, for the windows that ended last."""
 
     settled_until: int = 0
-    """While its funding is disputed: when the dispute began, which is the end of what counts."""
+    """While its funding is disputed: when the dispute began. Later settlements don't count."""
 
     liquidated_last: tuple[float, float] | None = None
     """The last known liquidations of a venue that is missing."""
@@ -69,7 +69,7 @@ class CrossVenue(NamedTuple):
     """The values of the contracts of `last` at `day_ago`."""
 
     def compared_with(self, then: Frame, after: int) -> "CrossVenue":
-        """The same with the values of another time; last values must be from `after` a time."""
+        """This entry with the values of `then`; last known values count if newer than `after`."""
         named = zip(self.last_names, self.last, strict=True)
         return self._replace(
             day_ago=then.at,
@@ -155,7 +155,7 @@ def sum_known(values: Iterable[float | None]) -> float | None:
 
 
 def weighted_mean(pairs: Iterable[tuple[float, float]]) -> float | None:
-    """The mean of values, each after its weight; None if they weigh nothing."""
+    """The mean of pairs of a weight and a value; None if the weights add up to zero."""
     known = [*pairs]
     total = sum(weight for weight, _ in known)
     return sum(weight * value for weight, value in known) / total if total else None

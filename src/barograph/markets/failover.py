@@ -137,7 +137,7 @@ class Failover:
         return self._decide(now)
 
     def back(self, now: int) -> tuple[int, str] | None:
-        """When which venue further up in the list takes over again; None while none is healthy."""
+        """When a venue higher in the list takes over again, and which; None if none is healthy."""
         places = self._order[: self._order.index(self.in_use)]
         known = [(self._health[venue], venue) for venue in places]
         healthy = [

@@ -17,7 +17,7 @@ MARKET_FEED = "market-feed"
 
 DELISTED_AFTER = 15 * MINUTE
 """How long a contract must be missing from every reading before it counts as delisted: longer than
-an exchange sends incomplete replies. Until then, totals name the venue as missing."""
+an exchange usually sends incomplete replies. Until then, totals name the venue as missing."""
 
 MAX_CONTRACTS = 2_000
 """Of one venue, including those that are left out. The longest list had 872 in 2026-08."""

@@ -120,7 +120,7 @@ class MarketTotals(NamedTuple):
     open_interest: Total
     volume: Total
     funding_8h_pct: float | None
-    """Weighted by open interest; of all coins, with the last known rates of what is missing."""
+    """Weighted by open interest; of all coins, with the last known rates of missing venues."""
 
     positions_pct: float | None
     """The change of open interest in 24 hours without the effect of prices, at the venues that are
@@ -254,7 +254,7 @@ def signed_usd(amount: float, show: Callable[[float], str] = usd) -> str:
 def funding_change(coin: CrossCoin) -> float | None:
     """The change of weighted funding in 24 hours, in percent, with the weights of now.
 
-    Only contracts count that are known at both ends. A venue that is missing has its last values.
+    Only contracts count that are known at both ends. A missing venue has its last values.
     """
     pairs = [
         (now.open_interest_usd or 0.0, now.funding_8h_pct - then.funding_8h_pct)

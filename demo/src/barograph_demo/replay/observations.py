@@ -62,8 +62,8 @@ PROCESSES = 1
 would first have to simulate the whole world."""
 
 FINE_MS = DAY + HOUR + 15 * MINUTE
-"""As far back as charts show steps of five minutes. The first full hour in it begins them, and
-24-hour changes need frames of a day ago and minutes before, so it is longer."""
+"""How far back charts show steps of five minutes. It is more than a day, because charts begin at a
+full hour, and because 24-hour changes need frames from some minutes before."""
 
 RECENT_MS = 8 * DAY
 """A week of labels, and the day before, which 24-hour changes compare with."""
@@ -73,7 +73,7 @@ RECENT_PACE = 15 * MINUTE
 """How often bitcoin is observed in the recent past, because labels change within an hour."""
 
 FRAMES_EVERY = 10 * MINUTE
-"""Near enough for a frame within five minutes of every moment."""
+"""Every moment has a frame within five minutes."""
 
 IDLE = 19
 """The niceness of a process that uses only idle processors."""
@@ -93,7 +93,7 @@ class Between(NamedTuple):
     at: int
     bitcoin: Perpetual
     rows: list[ReadingRow]
-    """Those of BTC, ETH and SOL."""
+    """The rows of BTC, ETH and SOL."""
 
     frames: list[StoredFrame]
     """The frame of all contracts in the last day."""
@@ -148,7 +148,7 @@ async def observe(
 async def observe_samples(
     world: World, samples: Sequence[Sample]
 ) -> AsyncGenerator[list[VenuePast], None]:
-    """Observe older samples in another process, which leaves the processors to all others."""
+    """Observe older samples in another process, which yields the processors to all others."""
     async with _other_process(IDLE) as run:
         for first in range(0, len(samples), BATCH):
             batch = samples[first : first + BATCH]
@@ -158,7 +158,7 @@ async def observe_samples(
 
 @asynccontextmanager
 async def _other_process(niceness: int = 0) -> AsyncIterator[Callable[..., Awaitable[bytes]]]:
-    """What runs a function in another process, one call at a time."""
+    """Yield a function that runs another one in a separate process, one call at a time."""
     start, loop = get_context("spawn"), asyncio.get_running_loop()
     pool = ProcessPoolExecutor(
         PROCESSES, start, initializer=_begin, initargs=(os.getpid(), niceness)

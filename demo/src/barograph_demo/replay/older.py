@@ -1,6 +1,6 @@
 """Adds the samples that a replay leaves out, while the demo already serves.
 
-These are rows of the other venues, which charts show, and frames of Bybit, which changes of 7 days
+These are rows of the other venues, which charts show, and frames of Bybit, which 7-day changes
 compare with.
 """
 
@@ -22,7 +22,7 @@ from barograph_demo.world.world import World
 
 
 async def add_older_samples(world: World, database: Database, now: int) -> None:
-    """Add everything that is lacking up to the last day: first the frames, then the newest rows.
+    """Add all missing samples up to the last day: first the frames, then rows, newest first.
 
     Raises:
         DatabaseUnavailable: it can't be written; a later start continues.
@@ -34,7 +34,7 @@ async def add_older_samples(world: World, database: Database, now: int) -> None:
 
 
 async def lacking(tx: Transaction, epoch: int, now: int) -> list[Sample]:
-    """The samples that the database doesn't have. A transaction has all venues of a time."""
+    """The samples that the database doesn't have. One transaction adds all venues of a time."""
     venue, end = VENUES[-1], now - FINE_MS
     measured = {at for (at,) in await tx.fetch(_MEASURED, venue, FACTS[venue].contract("BTC"))}
     framed = {at // FRAMES_EVERY for (at,) in await tx.fetch(_FRAMES, BYBIT)}

@@ -41,7 +41,7 @@ class VenuePast(NamedTuple):
 def observe_others(world: World, at: int, *, is_framed: bool, is_first: bool) -> list[VenuePast]:
     """What the venues recorded at a time: a row of each contract at a full hour, and a frame.
 
-    A row that is late would be another time's value.
+    A late row would have the value of another time.
     """
     if not (is_framed or at % HOUR <= NEAR):
         return []

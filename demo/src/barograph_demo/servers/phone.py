@@ -43,7 +43,7 @@ img{{max-width:100%}}form{{display:inline}}</style>
 <h1>Demo phone</h1><p>Everything here is simulated. The page refreshes itself.
 <p><form method=post action=/squeeze/on><button>Squeeze: raise BTC funding</button></form>
 <form method=post action=/squeeze/off><button>End the squeeze</button></form>
-<p>A target for alerts, as ntfy: <code>{base}/alerts</code>{shown}</html>
+<p>A target for alerts, with the format ntfy: <code>{base}/alerts</code>{shown}</html>
 """
 
 

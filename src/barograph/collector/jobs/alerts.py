@@ -46,14 +46,14 @@ SCANNED = 200
 """The most events that a round compares with the rules."""
 
 MESSAGES_PER_DAY = 200
-"""Of all alerts of one mailbox that are not paused, to whatever targets."""
+"""Of all active alerts of one mailbox, regardless of target."""
 
 PAUSED = "Your Barograph alert was paused"
 WHY_PAUSED = (
-    f"your alerts sent more than {MESSAGES_PER_DAY} messages in 24 hours, and this one the most; "
-    "write a stricter rule"
+    f"your alerts sent more than {MESSAGES_PER_DAY} messages in 24 hours, and this one sent the "
+    "most; write a stricter rule"
 )
-WHY_REFUSED = "your mail server refuses our mails; resume it when it accepts them"
+WHY_REFUSED = "your mail server refuses our mails; resume this alert once it accepts them"
 
 
 class AlertJob(Job):
@@ -210,7 +210,7 @@ class AlertJob(Job):
 
 
 def alert_mails(database: Database, clock: Clock) -> AlertMails:
-    """What draws the picture that a mail carries, and pauses the alerts to a refused address."""
+    """How to draw the picture of a mail, and to pause the alerts to an address that refuses it."""
 
     async def draw(number: int) -> bytes | None:
         with logged("picture not drawn"):

@@ -121,7 +121,7 @@ class Series {
     Object.assign(this, { measure, of, at, step, points: [], loaded: null, version: 0, made: {} });
   }
 
-  // What to load next for a view, if anything: what is kept grows, unless the view is far away.
+  // The span to load next for a view, if any. The loaded span grows, unless the view is far away.
   missing({ from, to, span }) {
     const days = this.measure === "liquidations" ? KEPT.liquidations : KEPT[INTERVALS[this.step]] ?? KEPT.hour;
     const [start, end] = [Math.floor(Math.max(from, edge - days + 2 * HOUR) / this.step) * this.step, Math.min(to, last())];
@@ -155,7 +155,7 @@ class Series {
     return point && Math.abs(point.at - wanted) <= this.step ? point : null;
   }
 
-  // What is made of its points, once per version and scale, so that panning only moves it
+  // What to draw of its points, made once per version and scale, so that panning only moves it
   once(scale, make) {
     const { version, made } = this;
     if (made.version !== version || !(Math.abs(made.scale / scale - 1) < 1e-9)) this.made = { version, scale, value: make() };
@@ -640,7 +640,7 @@ function pinLargest() {
   const watched = hourly().points.find(({ value }) => value !== null);
   const since = watched && iso(watched.at).slice(0, 10);
   largest = mostIn(hourly().points);
-  problem = largest ? "" : watched ? `We saw no liquidations of ${coin} since ${since}.` : `We have no liquidations of ${coin}. ${NOT_KEPT}`;
+  problem = largest ? "" : watched ? `We have seen no liquidations of ${coin} since ${since}.` : `We have no liquidations of ${coin}. ${NOT_KEPT}`;
   if (!largest) return changed();
   [isPinned, cross, largest] = [true, largest.at, { at: largest.at, since }];
   look(largest.at - DAY / 2, DAY);
