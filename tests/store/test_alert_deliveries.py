@@ -17,12 +17,12 @@ from barograph.collector.jobs.alerts import (
     alert_requests,
 )
 from barograph.collector.jobs.deliveries import MailJob
-from barograph.errors import UpstreamError
+from barograph.errors import LeaseLost, UpstreamError
 from barograph.events.query import EventFilter
 from barograph.events.records import NewEvent
 from barograph.events.store import append_events
 from barograph.keys.api_keys import ApiKeys
-from barograph.keys.outbox import Mail, Undeliverable
+from barograph.keys.outbox import Mail, RecipientRefused, Undeliverable
 from barograph.kit.database import Database
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
@@ -253,38 +253,91 @@ def test_the_alert_that_sends_the_most_is_paused_before_it_sends_too_many(servic
     assert "200 messages" in str(states[noisy.id].why)
 
 
+class Refusing:
+    """A mail server that takes nothing."""
+
+    def __init__(self, service: Service, error: UpstreamError) -> None:
+        self.error, self.tried = error, 0
+        alerts = alert_mails(service.database, service.clock)
+        self.job = MailJob(service.database, self, clock=service.clock, alerts=alerts)
+
+    async def send(self, mail: Mail) -> None:
+        self.tried += 1
+        raise self.error
+
+
+def states_of(service: Service) -> dict[str, tuple[str, str]]:
+    alerts = service.run(alerts_of(service.database, OWNER))
+    return {each.id: (each.state, each.targets) for each in alerts}
+
+
 @pytest.mark.outcome(
-    "A mail server permanently refuses the mail of an alert",
-    "The collector pauses the alerts to that mailbox, and deletes their waiting mails.",
+    "A mail server permanently refuses the address of an owner of alerts",
+    "The collector deletes its waiting alert mails. Alerts with another target that works go on "
+    "without mail; the others pause.",
 )
 @pytest.mark.both_engines
-def test_alerts_to_a_dead_mailbox_are_paused(service: Service) -> None:
-    class Dead:
-        tried = 0
-
-        async def send(self, mail: Mail) -> None:
-            self.tried += 1
-            raise Undeliverable("no such mailbox")
-
-    server, target = Dead(), service.target()
-    alert, other = service.add("mail"), service.add(target.id)
+def test_alerts_to_a_dead_mailbox_go_on_elsewhere_or_are_paused(service: Service) -> None:
+    server = Refusing(service, RecipientRefused("no such mailbox"))
+    live, off = service.target(), service.target("https://ntfy.sh/off")
+    service.execute(f"UPDATE webhooks SET state = 'disabled' WHERE id = '{off.id}'")
+    alert, other = service.add("mail"), service.add(live.id)
+    both, dead = service.add("mail", live.id), service.add("mail", off.id)
     service.fire(alert, 0.06, 0.07)
     service.round()
-    job = MailJob(
-        *(service.database, server),
-        clock=service.clock,
-        alerts=alert_mails(service.database, service.clock),
-    )
     for _ in range(2):
-        service.run(job.run_once(service.lease))
+        service.run(server.job.run_once(service.lease))
     assert (server.tried, service.mails()) == (1, [])
-    states = {each.id: each.state for each in service.run(alerts_of(service.database, OWNER))}
-    assert states == {alert.id: "paused", other.id: "active"}
+    assert states_of(service) == {
+        alert.id: ("paused", "mail"),
+        other.id: ("active", live.id),
+        both.id: ("active", live.id),
+        dead.id: ("paused", f"mail,{off.id}"),
+    }
+    service.fire(both, 0.08)
+    service.turn()
+    assert (service.values(), service.mails()) == ([0.08], [])
+
+
+@pytest.mark.outcome(
+    "A mail server permanently refuses a mail of an alert, such as for its text or size",
+    "The collector gives up on that mail. The alert goes on.",
+)
+def test_one_refused_mail_pauses_nothing(service: Service) -> None:
+    server = Refusing(service, Undeliverable("it looks like spam"))
+    alert = service.add("mail")
+    service.fire(alert, 0.06, 0.07)
+    service.round()
+    for left in (1, 0):
+        service.run(server.job.run_once(service.lease))
+        assert len(service.mails()) == left
+    assert states_of(service) == {alert.id: ("active", "mail")}
+
+
+def test_a_collector_that_no_longer_leads_pauses_nothing(service: Service) -> None:
+    second = Lease(service.database, "c", "second", clock=service.clock, milliseconds=15_000)
+
+    class Slow(Refusing):
+        async def send(self, mail: Mail) -> None:
+            service.clock.now += 15_000
+            assert await second.acquire()
+            await super().send(mail)
+
+    server, alert = Slow(service, RecipientRefused("no such mailbox")), service.add("mail")
+    service.fire(alert, 0.06)
+    service.round()
+    with pytest.raises(LeaseLost):
+        service.run(server.job.run_once(service.lease))
+    assert states_of(service) == {alert.id: ("active", "mail")}
+    service.clock.now += MINUTE  # the next leader is refused too
+    service.run(Refusing(service, server.error).job.run_once(second))
+    assert states_of(service) == {alert.id: ("paused", "mail")}
 
 
 @pytest.mark.outcome(
     "The stored rule or message of an alert can't be read",
-    "The collector logs the id of that alert and skips it. All others go on.",
+    "The collector logs the id of that alert and skips it. All others go on. Its owner sees that "
+    "it can't be read, and can delete it.",
 )
 def test_what_can_not_be_read_stops_only_its_own_alert(service: Service) -> None:
     target = service.target()

@@ -21,7 +21,7 @@ from barograph.errors import (
     Unreachable,
     UpstreamError,
 )
-from barograph.keys.outbox import Deferred, Mail, Undeliverable
+from barograph.keys.outbox import Deferred, Mail, RecipientRefused, Undeliverable
 from barograph.kit.timestamps import MINUTE
 from barograph.settings import Settings
 from barograph.upstream.mail import MailServer, SmtpSender, parse_smtp_url
@@ -148,8 +148,9 @@ async def test_nothing_can_be_smuggled_into_the_headers_or_the_envelope(
     change: dict[str, Any],
 ) -> None:
     handler = Handler()
-    with pytest.raises(Undeliverable):
+    with pytest.raises(Undeliverable) as refusal:
         await send(handler, MAIL._replace(**change))
+    assert not isinstance(refusal.value, RecipientRefused)
     assert handler.taken == []
 
 
@@ -157,7 +158,7 @@ async def test_nothing_can_be_smuggled_into_the_headers_or_the_envelope(
     ("stage", "answer", "kind", "said"),
     [
         *(
-            ("rcpt_answers", f"{code} no such mailbox", Undeliverable, "refuses the recipient")
+            ("rcpt_answers", f"{code} no such mailbox", RecipientRefused, "refuses the recipient")
             for code in (550, 551, 553)
         ),
         ("data_answers", "554 it is disliked by", Undeliverable, "refuses the mail"),
@@ -172,6 +173,7 @@ async def test_refused_mail_is_undeliverable_deferred_or_throttled(
     setattr(handler, stage, [f"{answer} {RECIPIENT}"])
     with pytest.raises(kind, match=rf"{said} ?\({answer[:3]}\)") as refusal:
         await send(handler)
+    assert type(refusal.value) is kind
     assert RECIPIENT not in str(refusal.value)
     assert "somebody" not in repr(refusal.value)
     await send(handler)

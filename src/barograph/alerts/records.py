@@ -33,7 +33,7 @@ class Alert(NamedTuple):
     targets: str
     state: State
     why: str | None
-    """Why it is not active, if its owner didn't pause it."""
+    """Why it is not active or sends no mail any more, if its owner didn't pause it."""
 
     created_at: int
     version: int

@@ -186,10 +186,15 @@ async def pause_without_target(tx: Transaction, now: int) -> None:
 
 
 async def stop_mails(tx: Transaction, email: str, why: str, now: int) -> None:
-    """Pause the alerts that mail to an address, and delete its waiting mails of alerts."""
+    """Mail no more alerts to an address; pause those that have no other target that works."""
     for alert in await _MAILING.fetch(tx, email):
         if MAIL in alert.target_list:
-            await set_state(tx, alert, "paused", why, now)
+            others = [target for target in alert.target_list if target != MAIL]
+            webhooks = await webhooks_of(tx, alert.mailbox)
+            goes_on = any(each.is_live and each.id in others for each in webhooks)
+            if goes_on:
+                await tx.execute(_SET_TARGETS, ",".join(others), alert.id)
+            await set_state(tx, alert, "active" if goes_on else "paused", why, now)
     await tx.execute(_DELETE_MAILS, email)
 
 
@@ -258,6 +263,7 @@ INSERT INTO alerts (id, mailbox, rule, targets, state, why, created_at, version,
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 """
 _SET_STATE = "UPDATE alerts SET state = $1, why = $2, version = $3 WHERE id = $4"
+_SET_TARGETS = "UPDATE alerts SET targets = $1 WHERE id = $2"
 _DELETE = "DELETE FROM alerts WHERE id = $1"
 _DELETE_STATES = "DELETE FROM alert_states WHERE alert = $1"
 _DELETE_MESSAGES = "DELETE FROM alert_messages WHERE alert = $1"

@@ -30,6 +30,10 @@ class Undeliverable(Forbidden):
     """The mail server permanently refuses this mail; it may accept others."""
 
 
+class RecipientRefused(Undeliverable):
+    """The mail server permanently refuses any mail to this recipient."""
+
+
 class Deferred(UpstreamError):
     """The mail server does not accept this mail now; it may accept others."""
 
@@ -62,8 +66,8 @@ class AlertMails(NamedTuple):
     draw: Callable[[int], Coroutine[Any, Any, bytes | None]]
     """Draws the picture of a message."""
 
-    refused: Callable[[Mail], Coroutine[Any, Any, None]]
-    """Handles a mail that the mail server permanently refuses."""
+    refused: Callable[[Mail, Lease], Coroutine[Any, Any, None]]
+    """Handles a mail whose recipient the mail server permanently refuses."""
 
 
 class MailSender(Protocol):
@@ -73,7 +77,7 @@ class MailSender(Protocol):
         """Send a mail.
 
         Raises:
-            Undeliverable: the server permanently refuses this mail.
+            Undeliverable: the server permanently refuses this mail; `RecipientRefused`: any mail.
             Deferred: the server does not accept this mail now.
             UpstreamError: the server accepts no mail now. No message contains an address.
         """
@@ -118,9 +122,11 @@ async def deliver_due(
         try:
             await sender.send(await _pictured(mail, alerts))
         except UpstreamError as error:
-            await _note_failure(database, mail, error, clock(), alerts)
             if mail.message is not None:
                 held.add(mail.recipient)
+                if alerts is not None and isinstance(error, RecipientRefused):
+                    await alerts.refused(mail, lease)
+            await _note_failure(database, mail, error, clock())
             if not isinstance(error, Undeliverable | Deferred):
                 break
         else:
@@ -157,17 +163,13 @@ async def _pictured(mail: Mail, alerts: AlertMails | None) -> Mail:
     return mail._replace(picture=await alerts.draw(mail.message))
 
 
-async def _note_failure(
-    database: Database, mail: Mail, error: UpstreamError, now: int, alerts: AlertMails | None
-) -> None:
+async def _note_failure(database: Database, mail: Mail, error: UpstreamError, now: int) -> None:
     attempts = mail.attempts + 1
     fields = {"mail": mail.id, "attempts": attempts, "kind": error.kind, "why": str(error)}
     next_try_at = now + pause_after(attempts)
     if isinstance(error, Undeliverable) or next_try_at >= mail.give_up_at:
         log.warning("mail given up", extra=fields)
         await _delete(database, mail)
-        if alerts is not None and mail.message is not None and isinstance(error, Undeliverable):
-            await alerts.refused(mail)
     else:
         log.warning("mail deferred", extra=fields)
         # Unless another process has made an attempt meanwhile.

@@ -31,7 +31,7 @@ from barograph.errors import (
     UpstreamError,
 )
 from barograph.keys.email_address import Address, parse_address
-from barograph.keys.outbox import Deferred, Mail, Undeliverable
+from barograph.keys.outbox import Deferred, Mail, RecipientRefused, Undeliverable
 from barograph.kit.clock import Clock
 from barograph.kit.metrics import NO_METRICS, Metrics
 from barograph.kit.timestamps import MINUTE, SECOND
@@ -213,9 +213,9 @@ def _sender(mail_from: str) -> Address:
 
 def _named(error: SMTPException | OSError | ValueError) -> UpstreamError:
     if isinstance(error, SMTPRecipientsRefused):
-        return _about_this_mail(error.recipients[0].code, "the recipient")
+        return _about_this_mail(error.recipients[0].code, "the recipient", RecipientRefused)
     if isinstance(error, SMTPDataError):
-        return _about_this_mail(error.code, "the mail")
+        return _about_this_mail(error.code, "the mail", Undeliverable)
     if isinstance(error, SMTPResponseException):
         return _about_us(error.code)
     if isinstance(error, OSError):
@@ -226,9 +226,9 @@ def _named(error: SMTPException | OSError | ValueError) -> UpstreamError:
     return Forbidden("the mail server does not offer the STARTTLS or login that its URL asks for")
 
 
-def _about_this_mail(code: int, what: str) -> UpstreamError:
+def _about_this_mail(code: int, what: str, permanent: type[Undeliverable]) -> UpstreamError:
     if code in _PERMANENT:
-        return Undeliverable(f"the mail server refuses {what} ({code})")
+        return permanent(f"the mail server refuses {what} ({code})")
     if code in _TEMPORARY and code != _CLOSING:
         return Deferred(f"the mail server defers {what} ({code})")
     return _about_us(code)

@@ -53,7 +53,7 @@ WHY_PAUSED = (
     f"your alerts sent more than {MESSAGES_PER_DAY} messages in 24 hours, and this one sent the "
     "most; write a stricter rule"
 )
-WHY_REFUSED = "your mail server refuses our mails; resume this alert once it accepts them"
+WHY_REFUSED = "your mail server refuses your address; once it accepts mail, create this alert again"
 
 
 class AlertJob(Job):
@@ -210,7 +210,7 @@ class AlertJob(Job):
 
 
 def alert_mails(database: Database, clock: Clock) -> AlertMails:
-    """How to draw the picture of a mail, and to pause the alerts to an address that refuses it."""
+    """How to draw the picture of a mail, and to stop the mails to an address that is refused."""
 
     async def draw(number: int) -> bytes | None:
         with logged("picture not drawn"):
@@ -220,8 +220,9 @@ def alert_mails(database: Database, clock: Clock) -> AlertMails:
                     return await picture_of(database, alert, message)
         return None
 
-    async def refused(mail: Mail) -> None:
-        await database.write(lambda tx: stop_mails(tx, mail.recipient, WHY_REFUSED, clock()))
+    async def refused(mail: Mail, lease: Lease) -> None:
+        fenced = FencedDatabase(database, lease)
+        await fenced.write(lambda tx: stop_mails(tx, mail.recipient, WHY_REFUSED, clock()))
 
     return AlertMails(draw, refused)
 
