@@ -10,7 +10,8 @@ import httpx2
 import pytest
 
 from barograph.alerts.records import Fired, NewMessage, StateRow
-from barograph.alerts.store import alerts_of, messages_of, record_alerts
+from barograph.alerts.store import UNREADABLE, alerts_of, messages_of, record_alerts
+from barograph.limits.rate_limits import WEBHOOKS
 from barograph.site.alerts import COOKIE
 from barograph.webhooks.store import webhooks_of
 from support.clock import START
@@ -161,6 +162,32 @@ def test_a_chat_service_is_added_once_with_its_alert_and_deleted_on_the_page(
     assert visitor.text.count("Paused: all its targets were deleted or switched off") == 2
     refused = visitor.press("create", **{**RULE, "targets": target.id})
     assert "Targets must be any of mail" in Checked(refused).text
+
+
+def test_new_chat_services_are_limited_per_hour_and_known_ones_are_not(visitor: Visitor) -> None:
+    chat = {**RULE, "url": "https://ntfy.sh/topic", "format": "ntfy"}
+    chat = {name: value for name, value in chat.items() if value}
+    for _ in range(WEBHOOKS.requests):
+        assert visitor.press("create", **chat).status_code == 303
+        [target] = asyncio.run(webhooks_of(visitor.site.service.database, visitor.mailbox))
+        assert visitor.press("create", **chat).status_code == 303
+        visitor.press("delete-target", id=target.id)
+        for alert in asyncio.run(alerts_of(visitor.site.service.database, visitor.mailbox)):
+            visitor.press("delete", id=alert.id)
+    assert visitor.press("create", **chat).status_code == 429
+    assert visitor.press("create", **RULE).status_code == 303
+
+
+def test_an_alert_that_can_not_be_read_is_shown_and_deleted(visitor: Visitor) -> None:
+    visitor.press("create", **RULE)
+    token = visitor.fire()
+    visitor.site.service.execute("UPDATE alerts SET rule = '{}'")
+    [alert] = asyncio.run(alerts_of(visitor.site.service.database, visitor.mailbox))
+    assert f"{UNREADABLE}Paused: unreadable. To name@example.com." in visitor.text
+    assert UNREADABLE in Checked(visitor.ask(f"/alerts/stop/{alert.stop_token}")).text
+    assert visitor.ask(f"/alerts/picture/{token}.png").status_code == 404
+    assert visitor.press("delete", id=alert.id).status_code == 303
+    assert "None yet." in visitor.text
 
 
 def test_an_owner_deletes_everything_about_them_after_a_question(visitor: Visitor) -> None:

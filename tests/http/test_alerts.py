@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from barograph.alerts.endpoints import ALERTS_PATH
+from barograph.alerts.endpoints import ALERTS_PATH, AlertBody
 from barograph.alerts.records import MAX_ALERTS, Fired, NewMessage
-from barograph.alerts.store import record_alerts
+from barograph.alerts.store import UNREADABLE, record_alerts
 from barograph.limits.rate_limits import ALERTS, KeyRequired
 from support.clock import START
 from support.pages import MAIL
@@ -82,6 +82,36 @@ def test_an_alert_is_paused_resumed_and_deleted_by_its_owner_alone(service: Serv
     assert service.ask(ALERTS_PATH + path, "DELETE", x_api_key=other).status == 404
     assert service.ask(ALERTS_PATH + path, "DELETE", x_api_key=key).status == 204
     assert service.ask(ALERTS_PATH + path, "DELETE", x_api_key=key).status == 404
+
+
+@pytest.mark.outcome(
+    "The stored rule or message of an alert can't be read",
+    "The collector logs the id of that alert and skips it. All others go on. Its owner sees that "
+    "it can't be read, and can delete it.",
+)
+@pytest.mark.parametrize(
+    "rule", ["{}", "", '{"measure":"event","key":"gone"}', '{"measure":"price"}']
+)
+def test_an_alert_that_can_not_be_read_is_listed_and_deleted(service: Service, rule: str) -> None:
+    key = key_of(service)
+    broken, other = send(service, key).json(), send(service, key).json()
+    fired = Fired("BTC", "all", 0.06, START)
+    new = [NewMessage(each["id"], "name@example.com", fired) for each in (broken, other)]
+    asyncio.run(service.database.write(lambda tx: record_alerts(tx, [], new, START)))
+    service.execute("UPDATE alerts SET rule = $1 WHERE id = $2", rule, broken["id"])
+
+    listed = service.ask(ALERTS_PATH, x_api_key=key).json()["alerts"]
+    assert {each["id"] for each in listed} == {broken["id"], other["id"]}
+    assert other in listed
+    [shown] = [each for each in listed if each != other]
+    assert (shown["sentence"], shown["state"]) == (UNREADABLE, "paused")
+    assert AlertBody.model_validate(shown).id == broken["id"]
+    messages = service.ask(f"{ALERTS_PATH}/messages", x_api_key=key).json()["messages"]
+    assert [each["alert"] for each in messages] == [other["id"]]
+    path = f"/{broken['id']}"
+    assert send(service, key, {"state": "active"}, path, "PATCH").json() == shown
+    assert service.ask(ALERTS_PATH + path, "DELETE", x_api_key=key).status == 204
+    assert service.ask(ALERTS_PATH, x_api_key=key).json() == {"alerts": [other]}
 
 
 def test_messages_are_read_after_the_last_one(service: Service) -> None:

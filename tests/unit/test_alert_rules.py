@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from barograph.alerts.rules import FACTS, checked, parsed, sentence
+from barograph.alerts.rules import FACTS, Rule, checked, parsed, sentence
 from barograph.errors import InvalidRequest, NotFound
+from barograph.events.records import EVENT_TYPES
 
 NOW = 1_795_000_000_000
 AT_MOST = "At most one message every hour."
@@ -148,3 +149,11 @@ def test_every_measure_has_a_name_with_and_without_coins() -> None:
     for fact in FACTS.values():
         assert fact.title
         assert "  " not in fact.of("BTC")
+
+
+@pytest.mark.parametrize("kind", EVENT_TYPES)
+def test_every_type_of_event_reads_back_but_not_each_is_offered(kind: str) -> None:
+    assert sentence(Rule("event", key=kind)).startswith("Tells you when")
+    if kind in {"regime.changed", "signal.changed", "brief.published"}:  # measures of their own
+        with pytest.raises(InvalidRequest, match="key must be one of"):
+            rule_of("event", key=kind)

@@ -23,12 +23,14 @@ from barograph.alerts.rules import (
     sentence,
 )
 from barograph.alerts.store import (
+    UNREADABLE,
     add_alert,
     alerts_of,
     delete_alerts,
     find_alert,
     messages_after,
     pause_without_target,
+    sentence_of,
     set_state,
 )
 from barograph.board.board import Board
@@ -42,7 +44,7 @@ from barograph.kit.lists import instant
 from barograph.kit.request_limits import MAX_BODY_BYTES
 from barograph.kit.timestamps import iso_timestamp
 from barograph.kit.wire import JSON_TYPE, Schema, WireModel, operation, parameter, read_model
-from barograph.limits.rate_limits import ALERTS, RateLimiter
+from barograph.limits.rate_limits import ALERTS, WEBHOOKS, RateLimiter
 from barograph.markets.reader import CrossReader
 from barograph.settings import Settings
 from barograph.webhooks.endpoints import BODY_ERRORS, ERRORS
@@ -83,7 +85,7 @@ class AlertBody(AlertRequest, WireModel):
     id: str
     sentence: Annotated[str, Field(description="What it does, in words.")]
     state: State
-    why: Annotated[str | None, Field(description="Why it is not active, if you didn't pause it.")]
+    why: Annotated[str | None, Field(description="Why it is paused, has ended or sends no mail.")]
     created_at: str
 
 
@@ -176,6 +178,9 @@ class Alerts(NamedTuple):
         settings, now = self.settings, self.clock()
         if chat is not None:
             check_target(*chat, settings.base_url, allow_local=settings.is_demo)
+            known = await webhooks_of(self.database, owner)
+            if not any(each.is_live and (each.url, each.format) == chat for each in known):
+                await self.limiter.count(WEBHOOKS, owner)
         await self.limiter.count(ALERTS, owner)
 
         async def work(tx: Transaction) -> Alert:
@@ -222,7 +227,8 @@ class Alerts(NamedTuple):
 
     async def messages(self, owner: str, after: int) -> "AlertMessageList":
         """The messages after one, oldest first."""
-        rules = {alert.id: alert.rule for alert in await alerts_of(self.database, owner)}
+        alerts = await alerts_of(self.database, owner)
+        rules = {each.id: each.rule for each in alerts if sentence_of(each) != UNREADABLE}
         new = await messages_after(self.database, owner, after, PAGE_SIZE)
         return AlertMessageList(
             messages=[
@@ -245,14 +251,17 @@ def after_in(request: Request) -> int:
 
 
 def alert_body(alert: Alert) -> AlertBody:
-    """How an alert is described."""
+    """How an alert is described; one that can't be read can still be deleted."""
+    said = sentence_of(alert)
+    if said == UNREADABLE:
+        alert = alert._replace(rule_text='{"measure":"event"}', state="paused", why="unreadable")
     rule = alert.rule
     members = msgspec.to_builtins(rule) | {"symbols": list(rule.symbols)}
     return AlertBody(
         **members | {"until": None if rule.until is None else iso_timestamp(rule.until)},
         targets=words(alert.targets),
         id=alert.id,
-        sentence=sentence(rule),
+        sentence=said,
         state=alert.state,
         why=alert.why,
         created_at=iso_timestamp(alert.created_at),

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from barograph.alerts.preview import preview
 from barograph.alerts.records import Alert, AlertMessage
 from barograph.alerts.rules import amount
+from barograph.alerts.store import UNREADABLE, sentence_of
 from barograph.kit.database import Database
 from barograph.kit.timestamps import DAY, iso_timestamp
 
@@ -37,11 +38,11 @@ async def picture_of(database: Database, alert: Alert, message: AlertMessage) ->
     Raises:
         DatabaseUnavailable: the record can't be read.
     """
-    rule, fired = alert.rule, message.fired
-    if fired.value is None:
+    fired = message.fired
+    if fired.value is None or sentence_of(alert) == UNREADABLE:
         return None
     symbols = (fired.symbol,) if fired.symbol else ()
-    rule = replace(rule, symbols=symbols, venue=fired.venue)
+    rule = replace(alert.rule, symbols=symbols, venue=fired.venue)
     lines = (await preview(database, rule, fired.at, days=1)).lines
     points = [
         (point.at, point.value)

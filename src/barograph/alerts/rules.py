@@ -67,7 +67,7 @@ CHANGES: Final[Sequence[When]] = ("rises", "falls", "changes")
 _FUNDING_HIGHEST = 20.0
 
 
-_EVENTS: Final[Mapping[str, tuple[str, str]]] = {
+_OFFERED: Final[Mapping[str, tuple[str, str]]] = {
     "brief.updated": ("a brief", "is updated"),
     "contract.listed": ("a contract", "is listed"),
     "contract.delisted": ("a contract", "is delisted"),
@@ -80,6 +80,16 @@ _EVENTS: Final[Mapping[str, tuple[str, str]]] = {
     "reveal.announced": ("the publication of stances", "is announced"),
 }
 """A subject and a verb for each type of event that has no measure of its own."""
+
+_EVENTS: Final[Mapping[str, tuple[str, str]]] = {
+    **_OFFERED,
+    "regime.changed": ("the market regime", "changes"),
+    "signal.changed": ("a signal", "changes"),
+    "brief.published": ("a brief", "is published"),
+    "accuracy.defined": ("the definition of /accuracy", "is recorded"),
+    "history.merged": ("the public log", "is merged"),
+}
+"""Those and the types that only older rules name."""
 
 _ABOUT_COINS = ("brief.updated", "contract.listed", "contract.delisted")
 
@@ -148,7 +158,7 @@ FACTS: Final[Mapping[Measure, Fact]] = {
     "regime": Fact("the market regime", "", _HAPPENS, needs_symbol=False, labels=LABELS),
     "signal": Fact("the signal", "", _HAPPENS, needs_symbol=False, keys=tuple(BY_KEY)),
     "brief": Fact("a brief", "", _HAPPENS, needs_symbol=False, keys=CATEGORIES),
-    "event": Fact("an event", "", _HAPPENS, needs_symbol=False, keys=tuple(_EVENTS)),
+    "event": Fact("an event", "", _HAPPENS, needs_symbol=False, keys=tuple(_OFFERED)),
 }
 LIQUIDATED: Final[Sequence[Measure]] = (
     "liquidations",

@@ -3,6 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 from secrets import token_hex, token_urlsafe
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from barograph.alerts.records import (
     StateRow,
     TooManyAlerts,
 )
-from barograph.alerts.rules import FROM_EVENTS, Rule
+from barograph.alerts.rules import FROM_EVENTS, Rule, sentence
 from barograph.errors import NotFound
 from barograph.keys.registration import Forgotten, forget_mailbox
 from barograph.kit.database import Queryable, Statement, Transaction
@@ -27,6 +28,7 @@ from barograph.webhooks.store import delete_webhooks, webhooks_of
 
 log = logging.getLogger(__name__)
 
+UNREADABLE = "This alert can't be read. Delete it and create a new one."
 KEPT = 30 * DAY
 """How long messages are kept."""
 
@@ -101,15 +103,18 @@ async def stop_by_token(tx: Transaction, token: str, now: int) -> Alert | None:
 
 async def active_alerts(queryable: Queryable) -> list[Alert]:
     """The alerts to judge: those that are active and whose owner has a valid key."""
-    return [alert for alert in await _ACTIVE.fetch(queryable) if _is_readable(alert)]
+    return [alert for alert in await _ACTIVE.fetch(queryable) if sentence_of(alert) != UNREADABLE]
 
 
-def _is_readable(alert: Alert) -> bool:
+@lru_cache(20_000)
+def sentence_of(alert: Alert) -> str:
+    """What an alert does, or `UNREADABLE`, which is logged once for each version of an alert."""
     try:
-        return alert.rule.measure in FROM_EVENTS or alert.rule.limit is not None
+        assert alert.rule.measure in FROM_EVENTS or alert.rule.value is not None
+        return sentence(alert.rule)
     except Exception:  # it must not stop the other alerts
         log.exception("alert not read", extra={"alert": alert.id})
-        return False
+        return UNREADABLE
 
 
 async def rules_version(queryable: Queryable) -> tuple[int, ...]:

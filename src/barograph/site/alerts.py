@@ -37,12 +37,14 @@ from barograph.alerts.rules import (
     subject,
 )
 from barograph.alerts.store import (
+    UNREADABLE,
     alerts_of,
     find_alert,
     find_by_stop_token,
     find_message,
     forget_owner,
     messages_of,
+    sentence_of,
     stop_by_token,
 )
 from barograph.errors import RequestError
@@ -230,7 +232,7 @@ class AlertPages:
         """What belongs to an owner, and what the form offers."""
         database = self._site.database
         alerts = await alerts_of(database, owner)
-        rules = {alert.id: alert.rule for alert in alerts}
+        rules = {each.id: each.rule for each in alerts if sentence_of(each) != UNREADABLE}
         newest = await messages_of(database, owner, SHOWN_MESSAGES)
         webhooks = await webhooks_of(database, owner)
         return _OFFERED | {
@@ -278,7 +280,7 @@ class AlertPages:
             await database.write(lambda tx: stop_by_token(tx, token, now))
         body = self._site.templates.render(
             "alert_stop.html",
-            sentence="" if alert is None else sentence(alert.rule),
+            sentence="" if alert is None else sentence_of(alert),
             is_active=alert is not None and alert.state == "active" and not is_stopped,
             path=request.scope["path"],
             alerts_page=ALERTS_PAGE,

@@ -8,7 +8,7 @@ from barograph.alerts.from_events import fired_by
 from barograph.alerts.messages import ALERTS_PATH, request_of, text_of
 from barograph.alerts.picture import picture_of
 from barograph.alerts.records import MAIL, Alert, AlertMessage, Fired, NewMessage, StateRow
-from barograph.alerts.rules import FROM_EVENTS, PERIODS, sentence
+from barograph.alerts.rules import FROM_EVENTS, PERIODS
 from barograph.alerts.store import (
     Position,
     active_alerts,
@@ -23,6 +23,7 @@ from barograph.alerts.store import (
     record_alerts,
     rules_version,
     save_position,
+    sentence_of,
     set_state,
     stop_mails,
 )
@@ -171,7 +172,7 @@ class AlertJob(Job):
         await set_state(tx, alert, "paused", WHY_PAUSED, now)
         if email is not None:
             page = f"{self._base_url}{ALERTS_PATH}"
-            body = f"{sentence(alert.rule)}\n\nWhy: {WHY_PAUSED}.\nYour alerts: {page}\n"
+            body = f"{sentence_of(alert)}\n\nWhy: {WHY_PAUSED}.\nYour alerts: {page}\n"
             await put_mail(tx, email, PAUSED, body, now=now, give_up_at=now + DAY)
 
     async def _counted(
