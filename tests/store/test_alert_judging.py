@@ -259,3 +259,12 @@ def test_an_alert_that_can_not_be_judged_is_logged_and_stops_no_other(
     assert watch.rate(0.06) == 1
     logged = " ".join(str(record.__dict__) for record in caplog.records)
     assert [each.id in logged for each in alerts] == [False, True, True]
+    times = len(caplog.records)
+    watch.rate(0.01)
+    watch.add(symbols=("ETH",))  # which reads all rules again
+    watch.rate(0.01)
+    assert len(caplog.records) == times == 2, "once for each version of a rule"
+    watch.execute(f"UPDATE alerts SET version = version + 999999 WHERE id = '{alerts[1].id}'")
+    watch.refresh()
+    watch.rate(0.01)
+    assert len(caplog.records) == times + 1

@@ -55,7 +55,7 @@ class _Watch:
         self.entries: dict[str, _Entry] = {}
         """By the id of the alert."""
 
-        self.judged = self.seen = 0
+        self.judged = self.seen = self.logged_version = 0
         self.members: Collection[str] | None = None
 
     def take(self, found: Value, now: int) -> None:
@@ -147,7 +147,10 @@ class AlertJudge:
             try:
                 self._judge_watch(key, watch, at, conclusion)
             except Exception:  # it must not fail the reading, nor the other alerts
-                log.exception("alerts not judged", extra={"alerts": [*watch.entries]})
+                newest = max(entry.alert.version for entry in watch.entries.values())
+                if watch.logged_version < newest:
+                    log.exception("alerts not judged", extra={"alerts": [*watch.entries]})
+                    watch.logged_version = newest
         self._unconfirmed = conclusion.states
         return conclusion if conclusion.states else None
 
