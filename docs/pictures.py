@@ -34,14 +34,7 @@ DRAWN = ".chart-readout:has-text('newest in view')"
 
 SHOTS = (
     Shot("home", "/", 1290),
-    Shot(
-        "market",
-        "/markets/BTC",
-        1250,
-        "dark",
-        "main h1",
-        ".chart-readout:has-text('newest in view')",
-    ),
+    Shot("market", "/markets/BTC", 1250, "dark", "main h1", DRAWN),
     Shot("signal", "/signals/btc-funding-regime", 960),
 )
 

@@ -50,6 +50,13 @@ def test_an_archive_with_other_files_than_were_committed_stops_the_release() -> 
         release.check_names(Path("x.whl"), {"x/a.pyc"}, {"x/py.typed"})
 
 
+def test_a_folder_with_other_files_stops_the_release_and_keeps_them(tmp_path: Path) -> None:
+    (tmp_path / "letters").touch()
+    with pytest.raises(release.ReleaseError, match="other files"):
+        release.release(tmp_path / "scratch", tmp_path)
+    assert [each.name for each in tmp_path.iterdir()] == ["letters"]
+
+
 def test_a_failed_command_stops_the_release_with_what_it_printed() -> None:
     with pytest.raises(release.ReleaseError, match=r"exit\('why'\)` failed:\nwhy"):
         release.run(sys.executable, "-c", "exit('why')")
