@@ -184,10 +184,10 @@ def upgraded(
     before = instance.tables()
     if engine == POSTGRESQL:
         instance = on_server(instance, request.getfixturevalue("server"))
-    missing = {row["number"] for row in instance.tables()["schema_migrations"]}
+    recorded = {row["number"] for row in instance.tables()["schema_migrations"]}
     applied = instance.json("db", "upgrade")["applied"]
     steps = packaged_migrations(SERVICE, engine)
-    assert applied == [step.name for step in steps if step.number not in missing]
+    assert applied == [step.name for step in steps if step.number not in recorded]
     return Upgraded(instance, before, instance.tables())
 
 

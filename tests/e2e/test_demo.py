@@ -93,7 +93,7 @@ def test_past_shows_every_label_of_the_markets_signals(demo: Demo) -> None:
     assert {(key, label) for key, labels in expected.items() for label in labels} <= seen
 
 
-def test_the_past_holds_a_month_of_stances_of_every_sort(demo: Demo) -> None:
+def test_the_past_holds_60_days_of_stances_of_every_sort(demo: Demo) -> None:
     listed = {
         kind: json.loads(_barograph("stances", "list", kind, "--last", "500", "--json", demo=demo))
         for kind in ("btc-etf-stance", "rates-desk", "funding-regime-stance")
@@ -101,7 +101,7 @@ def test_the_past_holds_a_month_of_stances_of_every_sort(demo: Demo) -> None:
     for versions in listed.values():
         versions.sort(key=lambda each: each["sequence"])
         first, last = (each["leg"]["period"]["start"][:10] for each in (versions[0], versions[-1]))
-        assert (date.fromisoformat(last) - date.fromisoformat(first)).days >= 28
+        assert (date.fromisoformat(last) - date.fromisoformat(first)).days >= 55
     pairs = [
         pair
         for versions in listed.values()

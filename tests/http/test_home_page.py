@@ -9,7 +9,7 @@ from barograph.board.feeds import Publication
 from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
 from barograph.markets.frames import stored
 from barograph.markets.store import ReadingRow
-from barograph.markets.view import BACKFILL
+from barograph.markets.view import BACKFILL, OLDER_SAMPLES
 from barograph.signals.methods import METHODS
 from barograph.venues.records import BackfillProgress, Frame, Liquidation, PastValues
 from support.clock import START
@@ -229,6 +229,14 @@ def test_pages_show_the_progress_of_the_backfill(
         text = look(service, path).text
         assert ("back-fill" in text) == (told is not None)
         assert told is None or told in text
+
+
+def test_pages_of_a_demo_say_while_older_samples_follow(service: Service) -> None:
+    done = BackfillProgress(START, 9, 9)
+    for older, is_told in ((BackfillProgress(START, 9, 0), True), (done, False)):
+        service.put(Publication.of(BACKFILL, done), Publication.of(OLDER_SAMPLES, older))
+        for path in ("/", "/markets/BTC", "/signals"):
+            assert ("Older samples of this demo" in look(service, path).text) == is_told
 
 
 @pytest.mark.parametrize("days", [1, 7, 30, 60])

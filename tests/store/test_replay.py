@@ -28,8 +28,6 @@ pytestmark = pytest.mark.thorough
 T = TypeVar("T")
 EPOCH = START // HOUR * HOUR - 3 * DAY
 TABLES = {
-    "readings in use": "SELECT resolution, contract, at, last_price, long_account_pct "
-    "FROM readings WHERE venue = 'bybit' AND resolution = 'hour' ORDER BY 1, 2, 3",
     "readings": "SELECT resolution, contract, at, last_price, long_account_pct FROM readings "
     "ORDER BY 1, 2, 3",
     "liquidations": "SELECT at, contract, side, size, price FROM liquidations "
@@ -80,8 +78,8 @@ class Past:
         world = World(5, EPOCH)
         return asyncio.run(replay(self.settings, world, databases, self.clock, lambda *_: None))
 
-    def lacking(self) -> list[Sample]:
-        return asyncio.run(self.database.read(lambda tx: lacking(tx, EPOCH, START)))
+    def lacking(self, now: int = START) -> list[Sample]:
+        return asyncio.run(self.database.read(lambda tx: lacking(tx, EPOCH, now)))
 
     def rows(self, table: str) -> list[Row]:
         return asyncio.run(self.database.fetch(TABLES[table]))
@@ -147,6 +145,12 @@ def test_older_samples_follow_and_a_later_start_adds_those_that_lack(whole: Past
     asyncio.run(whole.database.write(lambda tx: tx.execute(LOSE_FRAME, lost)))
     asyncio.run(whole.database.write(lambda tx: tx.execute(LOSE_ROWS, lost)))
     assert whole.lacking() == [Sample(lost, True), Sample(lost, False)]
+
+
+def test_an_outage_since_the_first_start_is_not_filled_by_older_samples(whole: Past) -> None:
+    samples = whole.lacking(EPOCH + 63 * DAY)
+    assert samples
+    assert max(sample.at for sample in samples) < EPOCH + 60 * DAY
 
 
 def test_the_replay_refuses_a_folder_with_a_running_collector(empty: Past) -> None:

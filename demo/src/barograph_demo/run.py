@@ -17,12 +17,12 @@ import click
 import httpx2
 from msgspec.structs import replace
 
+from barograph.board.board import latest_snapshot
 from barograph.cli.common import (
     DEMO_FILE,
     change_ledger,
     make_folder,
     progress_bar,
-    published_snapshot,
     read_demo_settings,
     read_settings,
     stored_log_keys,
@@ -275,8 +275,8 @@ async def _add_older_samples(settings: Settings, world: World) -> None:
     database = open_database(settings.database_address, statement_ms=READY_SECONDS * SECOND)
     try:
         await add_older_samples(world, database, system_clock())
-    except DatabaseUnavailable as error:
-        log.warning("older samples not added", extra={"reason": str(error), "do": "start again"})
+    except Exception:  # the demo serves without them
+        log.exception("older samples not added", extra={"do": "start again"})
     finally:
         await database.close()
 
@@ -298,6 +298,7 @@ async def _supervise(
     """Run all processes until stopped; if there is a `past`, replay it first."""
     environment = settings.to_environment()
     supervisor = Supervisor()
+    tasks: list[asyncio.Task[None]] = []
     running = settings.data / DEMO_FILE
 
     async def ready() -> None:
@@ -314,7 +315,7 @@ async def _supervise(
         click.echo(welcome(settings, seconds, token, is_fresh=past is None))
         sys.stdout.flush()
         if past is not None:
-            await _add_older_samples(settings, past)
+            tasks.append(asyncio.create_task(_add_older_samples(settings, past)))
 
     try:
         # The servers don't need the past; the others load their programs while that is replayed.
@@ -330,7 +331,10 @@ async def _supervise(
         await supervisor.until_stopped(ready)
     finally:
         running.unlink(missing_ok=True)
+        for task in tasks:
+            task.cancel()
         await supervisor.stop()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _world_arguments(settings: Settings, ports: Mapping[str, int]) -> list[str]:
@@ -342,13 +346,16 @@ def _world_arguments(settings: Settings, ports: Mapping[str, int]) -> list[str]:
 
 async def _until_read(settings: Settings, since: int) -> None:
     """Wait until the collector has read every venue."""
-    for venue in VENUES:
-        feed = PERPETUALS.of(venue)
-        while True:
-            reading = await asyncio.to_thread(published_snapshot, settings, feed)
-            if reading is not None and reading.as_of >= since:
-                break
-            await asyncio.sleep(0.05)
+    database = open_database(settings.database_address)
+    try:
+        for venue in VENUES:
+            while True:
+                reading = await latest_snapshot(database, PERPETUALS.of(venue))
+                if reading is not None and reading.as_of >= since:
+                    break
+                await asyncio.sleep(0.05)
+    finally:
+        await database.close()
 
 
 async def _until_200(address: str) -> None:

@@ -110,6 +110,9 @@ LIQUIDATIONS = Feed("liquidations", LiquidationTotals)
 REGIME = Feed("regime", Regime)
 EXCHANGE_HEALTH = Feed("exchange-health", ExchangeHealth)
 BACKFILL = Feed("backfill", BackfillProgress)
+OLDER_SAMPLES = Feed("older-samples", BackfillProgress)
+"""Published only by a demo, which adds samples of its simulated past while it serves."""
+
 DAY_AGO = Feed("day-ago", Frame)
 SETTLED = Feed("settled", SettledWindows)
 LAST_KNOWN = Feed("last-known", LastKnown)
@@ -132,4 +135,4 @@ FEEDS = (*VENUE_FEEDS, VENUE_IN_USE)
 def feeds_of(venues: Sequence[str]) -> list[Feed[Any]]:
     """Every feed of an instance that reads these venues."""
     by_venue = (*VENUE_FEEDS, SETTLED, LAST_KNOWN)
-    return [*FEEDS, *(feed.of(venue) for venue in venues for feed in by_venue)]
+    return [*FEEDS, OLDER_SAMPLES, *(feed.of(venue) for venue in venues for feed in by_venue)]

@@ -23,7 +23,7 @@ from barograph.markets.cross import CrossMarket
 from barograph.markets.failover import HEALTHY, VENUE_IN_USE
 from barograph.markets.reader import CrossReader, MarketReader
 from barograph.markets.series import SeriesReader
-from barograph.markets.view import BACKFILL, MarketView
+from barograph.markets.view import BACKFILL, OLDER_SAMPLES, MarketView
 from barograph.signals.reader import SignalsReader
 from barograph.site.paths import CHART_FOLDER, DATA_FOLDER
 from barograph.site.responses import CACHE_ONE_MINUTE, SECURITY_HEADERS, Page, accepts, private_page
@@ -121,6 +121,8 @@ _NOT_STARTED = (
     "We have not started to back-fill missing hours from the exchange's own history. "
     "That begins after the first reading."
 )
+
+_OLDER = "Older samples of this demo are still being added."
 
 
 def backfill_text(progress: BackfillProgress | None, now: int) -> str:
@@ -236,10 +238,15 @@ class Site(NamedTuple):
         )
 
     def backfill(self, now: int, venue: str = "") -> str:
-        """The progress of the back-fill of a venue; empty if nothing is left to fill."""
+        """What is still filled in at a venue; empty if nothing is left."""
         venue = venue or self.cross.roles(self.board).in_use
         feed = BACKFILL if venue == self.series.venue else BACKFILL.of(venue)
-        return backfill_text(self.board.latest(feed), now)
+        older = self.board.latest(OLDER_SAMPLES)
+        texts = (
+            backfill_text(self.board.latest(feed), now),
+            _OLDER if older is not None and older.done < older.total else "",
+        )
+        return " ".join(filter(None, texts))
 
     def unavailable(self, request: Request) -> Response:
         """503: the database can't be read."""

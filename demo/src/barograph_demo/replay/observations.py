@@ -151,9 +151,12 @@ async def observe_samples(
     """Observe older samples in another process, which yields the processors to all others."""
     async with _other_process(IDLE) as run:
         for first in range(0, len(samples), BATCH):
-            batch = samples[first : first + BATCH]
-            found = await run(_observe_samples, world.seed, world.epoch, batch)
-            yield _SAMPLES.decode(found)
+            # One at a time, because a stop waits for the one that is being observed.
+            jobs = [
+                run(_observe_sample, world.seed, world.epoch, sample)
+                for sample in samples[first : first + BATCH]
+            ]
+            yield [past for job in jobs for past in _SAMPLES.decode(await job)]
 
 
 @asynccontextmanager
@@ -171,13 +174,13 @@ async def _other_process(niceness: int = 0) -> AsyncIterator[Callable[..., Await
     try:
         yield run
     finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        await asyncio.to_thread(pool.shutdown, cancel_futures=True)
 
 
 def _begin(parent: int, niceness: int) -> None:
     die_with_parent(parent)
     os.nice(niceness)
-    gc.disable()  # the process ends soon, and collecting takes a tenth of its time
+    gc.disable()  # there is little to collect, and it would take a tenth of the time
 
 
 def steps(start: int, instants: Sequence[int]) -> list[Step]:
@@ -217,20 +220,19 @@ def _observe(world: World, step: Step) -> MarketObservation:
         [_between(world, contracts, time, pace) for time in times],
         [
             past
-            for time in dict.fromkeys([*framed, *[at][: is_fine or is_first]])
+            for time in dict.fromkeys([*framed, *([at] if is_fine or is_first else [])])
             for past in observe_others(world, time, is_framed=time in framed, is_first=is_first)
         ],
     )
 
 
-def _observe_samples(seed: int, epoch: int, batch: Sequence[Sample]) -> bytes:
-    world, pasts = _world(seed, epoch), list[VenuePast]()
-    for at, is_frame in batch:
-        if is_frame:
-            prices = {each.symbol: _past_price(world, each, at) for each in _listed(world, at)}
-            pasts.append(VenuePast(BYBIT, [], [stored(Frame(at, prices))], []))
-        else:
-            pasts += observe_others(world, at, is_framed=False, is_first=False)
+def _observe_sample(seed: int, epoch: int, sample: Sample) -> bytes:
+    world, (at, is_frame) = _world(seed, epoch), sample
+    if is_frame:
+        prices = {each.symbol: _past_price(world, each, at) for each in _listed(world, at)}
+        pasts = [VenuePast(BYBIT, [], [stored(Frame(at, prices))], [])]
+    else:
+        pasts = observe_others(world, at, is_framed=False, is_first=False)
     return msgspec.msgpack.encode(pasts)
 
 

@@ -42,9 +42,6 @@ from barograph_demo.servers.macro_files import fund_history
 from barograph_demo.world.macro import MacroWorld
 from barograph_demo.world.world import World, corrections
 
-STANCE_DAYS = 31
-"""Stances are replayed for this many days."""
-
 FUND_DAYS = 30
 """Days of the fund before the first stance. Its issuer publishes only the newest day, so the demo
 imports them, as an operator would."""
@@ -115,7 +112,7 @@ async def _replay(
 ) -> int:
     """Write what the other venues recorded only in large batches, as nothing waits for it."""
     now = clock()
-    instants = moments(past.start, now, _corrected(past.world.seed, now))
+    instants = moments(past.start, now, _corrected(past.world, now))
     async with aclosing(observe(past.world, past.start, instants, clock)) as batches:
         async for done, newest in batches:
             for seen in newest:
@@ -123,7 +120,7 @@ async def _replay(
                     await writer.add(conclusion)
                 for other in seen.others:
                     await others.add(_of_other(other))
-                if await writer.issue(seen.since, seen.at, now):
+                if await writer.issue(seen.since, seen.at):
                     await past.judge.refresh(writer.database, seen.at)
                 await asyncio.sleep(0)  # lets the running write continue
             progress(done, len(instants))
@@ -132,9 +129,9 @@ async def _replay(
     return len(instants)
 
 
-def _corrected(seed: int, now: int) -> list[int]:
+def _corrected(world: World, now: int) -> list[int]:
     """When a settled rate is corrected, and when it counts again."""
-    corrected = corrections(seed, now - STANCE_DAYS * DAY, now)
+    corrected = corrections(world.seed, world.epoch, now)
     return [time for at in corrected for time in (at, at + REVISION_DELAY)]
 
 
@@ -219,13 +216,13 @@ class _Writer:
         self._batch.append(conclusion)
         self._rows += conclusion.row_count
 
-    async def issue(self, since: int, at: int, now: int) -> bool:
+    async def issue(self, since: int, at: int) -> bool:
         """Read settled funding and issue stances if there is news; return whether there is."""
-        if not self._stances.is_due(since, at, now):
+        if not self._stances.is_due(since, at):
             return False
         await self.flush()
         await self.finish()
-        await self._stances.issue(since, at, now)
+        await self._stances.issue(since, at)
         return True
 
     async def flush(self) -> None:
@@ -270,9 +267,9 @@ class StanceReplay:
         self._at = 0
         self._begun = False
         files = _DirectFiles(self._figures, self._clock)
-        sources = macro_sources(settings, files, clock=self._clock)
+        self._sources = macro_sources(settings, files, clock=self._clock)
         self._ledger = Ledger(history, self._clock)
-        self._macro = MacroJob(sources, database, seconds=1, clock=self._clock)
+        self._macro = MacroJob(self._sources, database, seconds=1, clock=self._clock)
         self._issuer = StanceIssuer(
             settings, database, self._ledger, self._clock, define=record_definition
         )
@@ -281,29 +278,26 @@ class StanceReplay:
         self._files = files
         self._settled_until: int | None = None
 
-    def is_due(self, since: int, at: int, now: int) -> bool:
+    def is_due(self, since: int, at: int) -> bool:
         """Whether the evidence changed between `since` and `at`."""
-        if at < now - STANCE_DAYS * DAY:
-            return self._is_reported(since, at)
         if not self._begun or self._figures.releases(since, at):
             return True
         settled = corrections(self._world.seed, since - REVISION_DELAY, at - REVISION_DELAY)
         return bool(settled) or self._is_reported(since, at)
 
-    async def issue(self, since: int, at: int, now: int) -> None:
+    async def issue(self, since: int, at: int) -> None:
         """Read what was published since then and issue stances on it."""
         self._at = at
         if self._settled_until is None or self._is_reported(since, at):
             await self._read_settlements()
-        if at < now - STANCE_DAYS * DAY:
-            return
         if not self._begun:
             await self._ledger.announce_leader(self._lease.token)
             await self._database.write(self._import_fund)
-        is_released = not self._begun or bool(self._figures.releases(since, at))
-        if is_released:
-            await self._macro.run_once(self._lease)
-        await self._issuer.issue(self._lease, KINDS if is_released else (FUNDING,))
+        released = set().union(*self._figures.releases(since, at).values())
+        names = {each.name for each in self._sources if each.name.partition("-")[0] in released}
+        if not self._begun or names:
+            await self._macro.run_once(self._lease, names if self._begun else None)
+        await self._issuer.issue(self._lease, KINDS if not self._begun or names else (FUNDING,))
         self._begun = True
         await self._revise_some()
         await self._entries.append(self._lease)
@@ -315,7 +309,7 @@ class StanceReplay:
 
     async def _read_settlements(self) -> None:
         """Read the reports of BTC, ETH and SOL; the collector back-fills those of the others."""
-        until = self._at - STANCE_DAYS * DAY if self._settled_until is None else self._settled_until
+        until = self._world.epoch if self._settled_until is None else self._settled_until
         since = until - 2 * DAY  # an exchange may correct a rate a day later
         names = [VENUES[BYBIT].contract(base) for base in MAJORS]
         majors = [each for each in self._world.perpetuals if each.symbol in names]

@@ -165,11 +165,11 @@ def fund_published_at(day: date) -> int:
     return new_york(next_trading_day(day), 6, 30)
 
 
-_RELEASES: Final[tuple[Callable[[date], int], ...]] = (
-    yields_published_at,
-    sofr_published_at,
-    effr_published_at,
-    sofr_revised_at,
+_RELEASES: Final[tuple[tuple[str, Callable[[date], int]], ...]] = (
+    ("treasury", yields_published_at),
+    ("sofr", sofr_published_at),
+    ("effr", effr_published_at),
+    ("sofr", sofr_revised_at),
 )
 
 
@@ -203,12 +203,14 @@ class MacroWorld:
         """The fund's published days, oldest first."""
         return self._fund.first(self._trading_days.published(at, fund_published_at))
 
-    def releases(self, after: int, until: int) -> list[int]:
-        """When something new was published in a span of time."""
-        moments: set[int] = set()
-        for days, releases in ((self._days, _RELEASES), (self._trading_days, (fund_published_at,))):
-            index = max(0, days.published(after, releases[-1]) - 1)
+    def releases(self, after: int, until: int) -> dict[int, set[str]]:
+        """When something new was published in a span of time, and by which sources."""
+        moments: dict[int, set[str]] = {}
+        fund = (("etf", fund_published_at),)
+        for days, releases in ((self._days, _RELEASES), (self._trading_days, fund)):
+            index = max(0, days.published(after, releases[-1][1]) - 1)
             while days[index] <= day_of(until):
-                moments.update(published_at(days[index]) for published_at in releases)
+                for source, published_at in releases:
+                    moments.setdefault(published_at(days[index]), set()).add(source)
                 index += 1
-        return sorted(moment for moment in moments if after < moment <= until)
+        return {at: moments[at] for at in sorted(moments) if after < at <= until}

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 
 from barograph.board.board import latest_snapshot, publish
@@ -90,12 +90,14 @@ class MacroJob(Job):
         self._database = database
         self._clock = clock
 
-    async def run_once(self, lease: Lease) -> None:
-        """Read every source once."""
+    async def run_once(self, lease: Lease, names: Collection[str] | None = None) -> None:
+        """Read every source once, or only those with these names."""
         fenced = FencedDatabase(self._database, lease)
         with logged("figures not stored"):
             await self._publish_configured(fenced)
         for source in self._sources:
+            if names is not None and source.name not in names:
+                continue
             readings, failure = await _read(source, self._metrics)
             with logged("figures not stored", source=source.name):
                 await self._store(source.name, readings, failure, fenced)
