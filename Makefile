@@ -154,10 +154,11 @@ $(UV): requirements-build.txt
 	@$(call uv_install,.venv-payer) $(LOCKED) requirements-payer.txt
 	@touch $@
 
-# The witness says that it needs Python 3.12, but it works on 3.11.
+# The witness says that it needs Python 3.12, but it works on 3.11. uv can't ignore what it says.
 .venv-witness/ready: requirements-witness.txt | $(UV)
 	@$(call new_environment,.venv-witness)
-	@$(call uv_install,.venv-witness) --python-version 3.12 $(LOCKED) requirements-witness.txt
+	@$(PYTHON) -m pip --disable-pip-version-check --python .venv-witness install --quiet \
+		--root-user-action ignore --ignore-requires-python $(LOCKED) requirements-witness.txt
 	@touch $@
 
 .PHONY: release test-pythons

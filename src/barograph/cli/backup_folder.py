@@ -53,7 +53,7 @@ from barograph.history.signing import FILE_NAME as HISTORY_KEY_FILE
 from barograph.history.verify import BrokenRecord
 from barograph.keys.api_keys import PEPPER_FILE
 from barograph.kit.clock import system_clock
-from barograph.kit.database import Database, Engine
+from barograph.kit.database import Database, Engine, Transaction
 from barograph.kit.migrations import SERVICE, missing_migrations, packaged_migrations, upgrade
 from barograph.kit.opening import Address
 from barograph.kit.operating_system import (
@@ -246,24 +246,29 @@ def _copy_database(address: Address, schema: str, file: Path) -> None:
 def _blank_secrets(file: Path) -> None:
     """Take the secrets of webhooks and alerts out of a copy, also out of its unused space."""
     with closing(apsw.Connection(str(file))) as connection:
-        for sql in (_BLANK, "DELETE FROM webhook_keys", "VACUUM"):
+        for sql in _BLANK:
             connection.execute(sql)
 
 
 # Anyone with the address of a chat service can write there. No link stops an alert by its id.
-_BLANK = """
+_BLANK = (
+    """
 UPDATE webhooks SET secret = '', previous_secret = NULL, why = CASE
     WHEN state IN ('pending', 'active')
     THEN 'its secret was not in the backup: ask for a new one with POST /api/v1/webhooks/' || id
         || '/secret'
-    ELSE why END;
+    ELSE why END
+""",
+    """
 UPDATE webhooks SET url = '', state = 'disabled',
     why = 'its address was not in the backup: add it again'
-WHERE format <> 'json';
-UPDATE alerts SET stop_token = id;
-DELETE FROM outbox WHERE message IS NOT NULL
-"""
-_NEW_TOKENS = "UPDATE alerts SET stop_token = lower(hex(randomblob(24))) WHERE stop_token = id"
+WHERE format <> 'json'
+""",
+    "UPDATE alerts SET stop_token = id",
+    "DELETE FROM outbox WHERE message IS NOT NULL",
+    "DELETE FROM webhook_keys",
+    "VACUUM",
+)
 
 
 def _finish(file: Path) -> Counts:
@@ -411,10 +416,16 @@ def _stage(folder: Path, manifest: Manifest, staged: Files) -> None:
             run_once(file, partial(_upgrade, schema=schema), wait_ms=UPGRADE_WAIT_MS)
             run_once(file, partial(_require_shipped_triggers, schema=schema))
         _hold(staged[0])
-        run_once(staged[0], lambda service: service.write(lambda tx: tx.execute(_NEW_TOKENS)))
+        run_once(staged[0], lambda service: service.write(_renew_stop_tokens))
     except BaseException:
         _remove_staged(staged)
         raise
+
+
+async def _renew_stop_tokens(tx: Transaction) -> None:
+    await tx.execute(
+        "UPDATE alerts SET stop_token = lower(hex(randomblob(24))) WHERE stop_token = id"
+    )
 
 
 async def _require_shipped_triggers(database: Database, schema: str) -> None:
