@@ -31,6 +31,12 @@ COLOURS = """() => {
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
     with running_demo(tmp_path_factory.mktemp("chart")) as found:
+        week = {"from": f"{datetime.now(UTC) - timedelta(days=7):%Y-%m-%dT%H:00Z}", "limit": "170"}
+
+        def is_filled() -> bool:
+            return all(len(each["venues"]) > 1 for each in _points(found, "open-interest", **week))
+
+        eventually(is_filled, "the week of the other venues, which the collector back-fills", 300)
         yield found
 
 
