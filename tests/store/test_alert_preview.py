@@ -88,7 +88,7 @@ def test_totals_of_all_exchanges_are_replayed_by_the_hour(
     assert [each.at // HOUR for each in found.times] == [
         at // HOUR for at, *_ in sent(watch, alert)
     ]
-    assert "by the hour" in found.note
+    assert "hourly" in found.note
 
 
 def test_liquidations_are_replayed_by_the_time_they_are_added_up_over(watch: Watch) -> None:
