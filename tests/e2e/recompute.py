@@ -204,8 +204,8 @@ class Exchanges:
         return known
 
     def overnight(self, path: str, member: str, at: int) -> dict[str, float]:
-        """A member of the overnight rates of the last 100 days, by ISO day."""
-        path = f"/api/rates/{path}/last/100.json"
+        """A member of the overnight rates of the last 200 days, by ISO day."""
+        path = f"/api/rates/{path}/last/200.json"
         rows = json.loads(macro_files.answer(MacroWorld(self.world), path, {}, at).body)["refRates"]
         return {row["effectiveDate"]: row[member] for row in rows}
 

@@ -119,6 +119,8 @@ class Sample(NamedTuple):
 
     at: int
     is_frame: bool
+    of_majors: bool = False
+    """Whether only BTC, ETH and SOL are observed."""
 
 
 async def observe(
@@ -227,12 +229,12 @@ def _observe(world: World, step: Step) -> MarketObservation:
 
 
 def _observe_sample(seed: int, epoch: int, sample: Sample) -> bytes:
-    world, (at, is_frame) = _world(seed, epoch), sample
-    if is_frame:
+    world, at = _world(seed, epoch), sample.at
+    if sample.is_frame:
         prices = {each.symbol: _past_price(world, each, at) for each in _listed(world, at)}
         pasts = [VenuePast(BYBIT, [], [stored(Frame(at, prices))], [])]
     else:
-        pasts = observe_others(world, at, is_framed=False, is_first=False)
+        pasts = observe_others(world, at, of_majors=sample.of_majors)
     return msgspec.msgpack.encode(pasts)
 
 

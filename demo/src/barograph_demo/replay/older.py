@@ -1,7 +1,7 @@
 """Adds the samples that a replay leaves out, while the demo already serves.
 
-These are rows of the other venues, which charts show, and frames of Bybit, which 7-day changes
-compare with.
+These are rows of the other venues, which charts show: each hour of BTC, ETH and SOL, and every
+fourth hour of the other coins. And frames of Bybit, which 7-day changes compare with.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from functools import partial
 from barograph.board.board import publish
 from barograph.board.feeds import Publication
 from barograph.kit.database import Database, Transaction
-from barograph.kit.timestamps import DAY
+from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.frames import NEAR
 from barograph.markets.store import record_rows
 from barograph.markets.view import OLDER_SAMPLES
@@ -58,13 +58,13 @@ async def lacking(tx: Transaction, epoch: int, now: int) -> list[Sample]:
     framed = {at // FRAMES_EVERY for (at,) in await tx.fetch(_FRAMES, BYBIT)}
     oldest = max(epoch, now - 7 * DAY - NEAR)
     frames = range(oldest // FRAMES_EVERY + 1, end // FRAMES_EVERY)
-    rows = range(epoch // JUDGED_EVERY + 1, end // JUDGED_EVERY)
+    rows = range(epoch // HOUR + 1, end // HOUR)
     return [
         *(Sample(each * FRAMES_EVERY, True) for each in frames if each not in framed),
         *(
-            Sample(each * JUDGED_EVERY, False)
+            Sample(each * HOUR, False, each * HOUR % JUDGED_EVERY != 0)
             for each in reversed(rows)
-            if each * JUDGED_EVERY not in measured
+            if each * HOUR not in measured
         ),
     ]
 

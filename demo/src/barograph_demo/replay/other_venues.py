@@ -14,6 +14,7 @@ from barograph.markets.listings import ListingChange
 from barograph.markets.store import ReadingRow, Resolution
 from barograph.venues.records import Perpetual
 from barograph.venues.registry import VENUES as FACTS
+from barograph_demo.world.randomness import MAJORS
 from barograph_demo.world.venues import (
     COIN,
     GATE,
@@ -38,18 +39,30 @@ class VenuePast(NamedTuple):
     """Every contract, at the first time."""
 
 
-def observe_others(world: World, at: int, *, is_framed: bool, is_first: bool) -> list[VenuePast]:
+def observe_others(
+    world: World,
+    at: int,
+    *,
+    is_framed: bool = False,
+    is_first: bool = False,
+    of_majors: bool = False,
+) -> list[VenuePast]:
     """What the venues recorded at a time: a row of each contract at a full hour, and a frame.
 
     A late row would have the value of another time.
     """
     if not (is_framed or at % HOUR <= NEAR):
         return []
-    return [_observe(_market(world, venue), at, is_framed, is_first) for venue in VENUES]
+    markets = (_market(world, venue) for venue in VENUES)
+    return [_observe(each, at, is_framed, is_first, of_majors) for each in markets]
 
 
-def _observe(market: VenueMarket, at: int, is_framed: bool, is_first: bool) -> VenuePast:
+def _observe(
+    market: VenueMarket, at: int, is_framed: bool, is_first: bool, of_majors: bool
+) -> VenuePast:
     listed, past = _listed(market), VenuePast(market.venue, [], [], [])
+    if of_majors:
+        listed = [each for each in listed if each.coin in MAJORS]
     perpetuals = [_perpetual(market, each, at) for each in listed]
     if is_framed:
         past.frames.append(stored(frame_of(at, perpetuals)))
