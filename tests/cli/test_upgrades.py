@@ -59,7 +59,7 @@ CHANGED = {
     "cosignatures": "0024 deletes those of the six other logs",
     "cosigned_checkpoints": "0024 deletes those of the six other logs",
 }
-"""Tables of which an upgrade changes or deletes rows."""
+"""An upgrade changes or deletes rows of these tables."""
 
 Row = dict[str, Any]
 Tables = dict[str, list[Row]]

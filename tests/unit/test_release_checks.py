@@ -9,7 +9,7 @@ from tools import release
 
 
 class Package(Distribution):
-    """A package of which only the metadata exists."""
+    """A package that has only metadata."""
 
     def __init__(self, fields: str) -> None:
         self._fields = fields

@@ -186,7 +186,7 @@ def _begin(parent: int, niceness: int) -> None:
 
 
 def steps(start: int, instants: Sequence[int]) -> list[Step]:
-    """How often to observe between the instants, the last of which is now."""
+    """How often to observe between the instants; the last instant is now."""
     return [Step(since, at, _pace(instants[-1] - at)) for since, at in pairwise([start, *instants])]
 
 
